@@ -290,7 +290,7 @@ TEST_P(DecodeKernelsTest, AttentionOverABf16CacheIsExactForNumbersThatBf16Holds)
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, DecodeKernelsTest,
-                         ::testing::Values("generic", "avx2", "avx512", "avx512_bf16"));
+                         ::testing::Values("generic", "avx2", "avx512", "avx512_bf16", "amx"));
 
 }  // namespace
 }  // namespace cohort::compute::cpu

@@ -221,7 +221,7 @@ class AtenLane final : public LaneRunner {
 
   /// Returns x + a weight^T. Each rank of a group has a part of the summed index.
   Expected<Tensor> add_product(const Tensor& x, const Tensor& a, const Tensor& weight) {
-    if (link_ == nullptr && !runner_.is_row_exact_) return ops::add_product(x, a, weight.t());
+    if (link_ == nullptr && !runner_.is_row_exact_) return ops::add_product(x, a, weight);
     return add_part(x, ops::product(a, weight));
   }
 

@@ -135,8 +135,8 @@ inline void put_scores(const Vec (&sums)[k_block_vectors], int64_t begin, int64_
     if (!is_whole) {
       IntVec key;
       memcpy(&key, k_index + v * k_width, sizeof key);
-      const IntVec is_seen = (key >= static_cast<int32_t>(first - begin)) &
-                             (key < static_cast<int32_t>(keys - begin));
+      const IntVec is_seen =
+          (key >= static_cast<int32_t>(first - begin)) & (key < static_cast<int32_t>(keys - begin));
       score = is_seen ? score : splat(-INFINITY);
     }
     store(scores + v * k_width, score);

@@ -99,7 +99,7 @@ constexpr int64_t cached_attention_floats(int64_t keys, int64_t head_dim) {
 }
 
 struct DecodeKernels {
-  const char* name;  // "generic" | "avx2" | "avx512" | "avx512_bf16"
+  const char* name;  // "generic" | "avx2" | "avx512" | "avx512_bf16" | "amx"
   int64_t panel;     // columns of a packed panel
   void (*matmul)(const MatmulArgs& args);
   void (*matmul_bf16)(const Bf16MatmulArgs& args);
@@ -126,7 +126,7 @@ struct DecodeKernels {
 };
 
 /// Returns the fastest variant that this CPU runs; COHORT_CPU_KERNELS=generic|avx2|avx512|
-/// avx512_bf16 asks for another.
+/// avx512_bf16|amx asks for another.
 const DecodeKernels& decode_kernels();
 /// Returns a variant by name, or null if this CPU cannot run it or it was not built.
 const DecodeKernels* decode_kernels_by_name(std::string_view name);
@@ -136,5 +136,7 @@ const DecodeKernels& decode_kernels_avx2();    // only if the CPU has AVX2 and F
 const DecodeKernels& decode_kernels_avx512();  // only if the CPU has AVX-512 F
 /// As avx512, to the bit, but for products of bf16. Only if the CPU has AVX512-BF16, BW and VL.
 const DecodeKernels& decode_kernels_avx512_bf16();
+/// As avx512_bf16, to the bit, but for products of bf16. Only if has_tiles() (gemm.hpp) besides.
+const DecodeKernels& decode_kernels_amx();
 
 }  // namespace cohort::compute::cpu

@@ -1,10 +1,10 @@
 // Body of the decode kernels; compiled once per instruction set (decode_generic.cpp,
-// decode_avx2.cpp, decode_avx512.cpp, decode_avx512_bf16.cpp), each of which sets
-// COHORT_DECODE_WIDTH (floats of a vector), COHORT_DECODE_NAME and COHORT_DECODE_ENTRY, the last
-// also COHORT_DECODE_BF16_DOT (products of bf16 pairs in one instruction). Everything is in an
-// anonymous namespace and uses no std templates: an inline function compiled for AVX-512 must not
-// be the copy that the linker keeps for all. Built with -ffp-contract=off: the only fused
-// operations are the written ones.
+// decode_avx2.cpp, decode_avx512.cpp, decode_avx512_bf16.cpp, decode_amx.cpp), each of which sets
+// COHORT_DECODE_WIDTH (floats of a vector), COHORT_DECODE_NAME and COHORT_DECODE_ENTRY; the last
+// two also COHORT_DECODE_BF16_DOT (products of bf16 pairs in one instruction), the last
+// COHORT_DECODE_TILES (products of bf16 in tiles). Everything is in an anonymous namespace and uses
+// no std templates: an inline function compiled for AVX-512 must not be the copy that the linker
+// keeps for all. Built with -ffp-contract=off: the only fused operations are the written ones.
 #include <cmath>
 #include <cstring>
 

@@ -165,4 +165,8 @@ inline void matmul_of(const MatmulArgsOf<W>& m) {
 }
 
 void matmul(const MatmulArgs& m) { matmul_of<F32>(m); }
+#if defined(COHORT_DECODE_TILES)
+#include "runtime/compute/kernels/decode_tiles.inl"
+#else
 void matmul_bf16(const Bf16MatmulArgs& m) { matmul_of<Bf16>(m); }
+#endif

@@ -23,8 +23,9 @@ const RowKernels* row_kernels_by_name(std::string_view name) {
 #if defined(COHORT_KERNELS_X86)
   if (name == "avx2" && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
     return &row_sets::avx2::k_table;
-  // avx512_bf16: rows are multiplied in f32, by weights of either dtype.
-  if ((name == "avx512" || name == "avx512_bf16") && __builtin_cpu_supports("avx512f"))
+  // Rows are multiplied in f32, by weights of either dtype, whatever there is for bf16.
+  if ((name == "avx512" || name == "avx512_bf16" || name == "amx") &&
+      __builtin_cpu_supports("avx512f"))
     return &row_sets::avx512::k_table;
 #endif
   return name == "generic" ? &row_sets::generic::k_table : nullptr;

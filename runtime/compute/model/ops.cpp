@@ -419,23 +419,6 @@ Tensor attention(const Tensor& q, const Tensor& kv, const AttentionLayout& layou
   return attention_composed(q, kv, layout, shape);
 }
 
-namespace {
-bool needs_two_steps(const Tensor& x) {
-  return x.device().is_cpu() && x.scalar_type() == at::kBFloat16;
-}
-}  // namespace
-
-Tensor add_product(const Tensor& x, const Tensor& a, const Tensor& b) {
-  return needs_two_steps(x) ? at::mm(a, b).add_(x) : at::addmm(x, a, b);
-}
-
-void accumulate_product(const Tensor& x, const Tensor& a, const Tensor& b) {
-  if (needs_two_steps(x))
-    x.add_(at::mm(a, b));
-  else
-    x.addmm_(a, b);
-}
-
 Tensor swiglu(const Tensor& gate_up) {
   if (is_fused(gate_up)) return FusedSwiglu::apply(gate_up);
   const int64_t n = gate_up.size(1) / 2;

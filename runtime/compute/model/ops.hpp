@@ -62,13 +62,6 @@ at::Tensor attention(const at::Tensor& qkv, const AttentionLayout& layout, const
 at::Tensor attention(const at::Tensor& q, const at::Tensor& kv, const AttentionLayout& layout,
                      const HeadShape& shape);
 
-/// Returns x + a b. x: [N, M], a: [N, K], b: [K, M], of one dtype. bf16 on the CPU rounds the
-/// product and the sum: oneDNN 2.6 makes the kernel of a bf16 product with an addend from
-/// attributes that it has freed, and fails now and then (std::bad_array_new_length).
-at::Tensor add_product(const at::Tensor& x, const at::Tensor& a, const at::Tensor& b);
-/// The same, in place: x += a b, without a gradient.
-void accumulate_product(const at::Tensor& x, const at::Tensor& a, const at::Tensor& b);
-
 /// Returns silu(gate) * up. gate_up: [N, 2 F] -> [N, F].
 at::Tensor swiglu(const at::Tensor& gate_up);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/compute/model/policy_parts.hpp"
+#include "runtime/compute/model/product.hpp"
 #include "runtime/compute/model/tied_table.hpp"
 
 namespace cohort::compute {
@@ -10,11 +11,8 @@ namespace {
 
 using at::Tensor;
 
-Tensor product(const Tensor& x, const Tensor& weight) { return at::mm(x, weight.t()); }
-
-Tensor add_product(const Tensor& residual, const Tensor& x, const Tensor& weight) {
-  return ops::add_product(residual, x, weight.t());
-}
+using ops::add_product;
+using ops::product;
 
 /// `y` = x W^T of the rows of `part` from `first_row` on, and what adapters add to them: products
 /// in the adapter's dtype, the sum rounded to y's. Without an adapter there it is y itself.

@@ -1,14 +1,109 @@
 #include "runtime/compute/model/product.hpp"
 
 #include <cmath>
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <new>
 
 #include "runtime/base/check.hpp"
+#include "runtime/compute/kernels/gemm.hpp"
 #include "runtime/compute/kernels/row_kernels.hpp"
+#include "runtime/compute/model/ops.hpp"
 
 namespace cohort::compute::ops {
 namespace {
 
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
 thread_local bool is_row_exact = false;
+
+/// Memory of this thread that products pack their operands into; kept for the next one.
+class GemmMemory {
+ public:
+  std::byte* at_least(int64_t bytes) {
+    if (bytes > bytes_) {
+      data_.reset();  // before the larger one is taken
+      bytes_ = (bytes + k_line - 1) / k_line * k_line;
+      data_.reset(static_cast<std::byte*>(std::aligned_alloc(k_line, static_cast<size_t>(bytes_))));
+      if (data_ == nullptr) throw std::bad_alloc();
+    }
+    return data_.get();
+  }
+
+ private:
+  static constexpr int64_t k_line = 64;
+  struct Free {
+    void operator()(std::byte* data) const { std::free(data); }
+  };
+  std::unique_ptr<std::byte, Free> data_;
+  int64_t bytes_ = 0;
+};
+
+bool takes_gemm(const Tensor& x) {
+  return x.scalar_type() == at::kBFloat16 && is_fused(x) && cpu::gemm_kernel() != nullptr;
+}
+
+uint16_t* halves(const Tensor& x) { return static_cast<uint16_t*>(x.data_ptr()); }
+
+/// x as the kernel reads it, copied if no stride of it is 1. `kept` owns what it points at.
+cpu::Bf16Matrix matrix_of(const Tensor& x, Tensor& kept) {
+  kept = x.stride(0) == 1 || x.stride(1) == 1 ? x : x.contiguous();
+  return {halves(kept), kept.stride(0), kept.stride(1)};
+}
+
+/// Multiplies with the kernel: y = addend + a b, or y (f32) += a b.
+void run_gemm(const Tensor& y, const Tensor& a, const Tensor& b, const Tensor& addend) {
+  COHORT_CHECK(y.size(1) <= 1 || y.stride(1) == 1, "a product's rows are written contiguous");
+  Tensor kept[3];
+  cpu::Bf16Gemm gemm;
+  gemm.rows = a.size(0);
+  gemm.depth = a.size(1);
+  gemm.columns = b.size(1);
+  gemm.a = matrix_of(a, kept[0]);
+  gemm.b = matrix_of(b, kept[1]);
+  if (y.scalar_type() == at::kFloat) {
+    gemm.wide = y.data_ptr<float>();
+    gemm.wide_stride = y.stride(0);
+  } else {
+    gemm.y = halves(y);
+    gemm.y_stride = y.stride(0);
+  }
+  if (addend.defined()) {
+    kept[2] = addend.stride(1) == 1 ? addend : addend.contiguous();
+    gemm.addend = halves(kept[2]);
+    gemm.addend_stride = kept[2].stride(0);
+  }
+  thread_local GemmMemory memory;
+  cpu::gemm_kernel()->product(gemm, memory.at_least(cpu::gemm_scratch_bytes(gemm)));
+}
+
+/// x weight^T, and what is added to it.
+struct GemmProduct : Function<GemmProduct> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
+                        const c10::optional<Tensor>& residual) {
+    Tensor y = at::empty({x.size(0), weight.size(0)}, x.options());
+    run_gemm(y, x, weight.t(), residual.value_or(Tensor()));
+    ctx->save_for_backward({x, weight});
+    ctx->saved_data["adds"] = residual.has_value();
+    return y;
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const auto saved = ctx->get_saved_variables();
+    const Tensor &x = saved[0], &weight = saved[1], &dy = grads[0];
+    Tensor dx, dweight;
+    if (ctx->needs_input_grad(0)) run_gemm(dx = at::empty_like(x), dy, weight, {});
+    if (ctx->needs_input_grad(1)) run_gemm(dweight = at::empty_like(weight), dy.t(), x, {});
+    return {dx, dweight, ctx->saved_data["adds"].toBool() ? dy : Tensor()};
+  }
+};
+
+bool needs_two_steps(const Tensor& x) {
+  return x.device().is_cpu() && x.scalar_type() == at::kBFloat16;
+}
 
 at::Tensor exact_product(const at::Tensor& x_in, const at::Tensor& weight) {
   const at::Tensor x = x_in.contiguous();
@@ -33,7 +128,30 @@ at::Tensor exact_product(const at::Tensor& x_in, const at::Tensor& weight) {
 void set_row_exact(bool is_enabled) { is_row_exact = is_enabled; }
 
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight) {
-  return is_row_exact ? exact_product(x, weight) : at::mm(x, weight.t());
+  if (is_row_exact) return exact_product(x, weight);
+  return takes_gemm(x) ? GemmProduct::apply(x, weight, c10::nullopt) : at::mm(x, weight.t());
+}
+
+at::Tensor add_product(const at::Tensor& residual, const at::Tensor& x, const at::Tensor& weight) {
+  if (takes_gemm(x)) return GemmProduct::apply(x, weight, c10::optional<Tensor>(residual));
+  return needs_two_steps(x) ? at::mm(x, weight.t()).add_(residual)
+                            : at::addmm(residual, x, weight.t());
+}
+
+void multiply_into(at::Tensor y, const at::Tensor& a, const at::Tensor& b) {
+  if (takes_gemm(a))
+    run_gemm(y, a, b, {});
+  else
+    at::mm_out(y, a, b);
+}
+
+void multiply_onto(at::Tensor y, const at::Tensor& a, const at::Tensor& b) {
+  if (takes_gemm(a))
+    run_gemm(y, a, b, y.scalar_type() == at::kFloat ? Tensor() : y);
+  else if (needs_two_steps(a))
+    y.add_(at::mm(a, b));
+  else
+    y.addmm_(a, b);
 }
 
 at::Tensor sigmoid(const at::Tensor& x_in) {

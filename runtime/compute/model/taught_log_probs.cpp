@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/compute/model/product.hpp"
+
 namespace cohort::compute::ops {
 namespace {
 
@@ -74,9 +76,8 @@ struct Taught : Function<Taught> {
                              {grads[0].narrow(0, first, rows), grads[1].narrow(0, first, rows)})
                              .to(h.scalar_type());
                      Tensor dh_rows = dh.narrow(0, first, rows);
-                     at::mm_out(dh_rows, dlogits, weight);
-                     if (!is_frozen)
-                       accumulate_product(dweight, dlogits.t(), h.narrow(0, first, rows));
+                     multiply_into(dh_rows, dlogits, weight);
+                     if (!is_frozen) multiply_onto(dweight, dlogits.t(), h.narrow(0, first, rows));
                    });
     offer_gradient(ctx, dweight);
     return {dh, dweight, Tensor(), Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};

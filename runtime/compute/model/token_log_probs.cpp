@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "runtime/compute/kernels/kernels.hpp"
+#include "runtime/compute/model/product.hpp"
 #include "runtime/compute/model/tied_table.hpp"
 
 namespace cohort::compute::ops {
@@ -62,7 +63,7 @@ void for_each_chunk(const Tensor& h, const Tensor& weight, int64_t chunk_rows, B
   for (int64_t first = 0; first < h.size(0); first += chunk_rows) {
     const int64_t rows = std::min(chunk_rows, h.size(0) - first);
     Tensor logits = buffer.narrow(0, 0, rows);
-    at::mm_out(logits, h.narrow(0, first, rows), weight.t());
+    multiply_into(logits, h.narrow(0, first, rows), weight.t());
     body(first, rows, logits.to(wide));
   }
 }
@@ -98,9 +99,8 @@ struct ChunkedLogProbs : Function<ChunkedLogProbs> {
                          dlogp.narrow(0, first, rows), dentropy.narrow(0, first, rows));
                      Tensor dlogits = logits.to(h.scalar_type());
                      Tensor dh_rows = dh.narrow(0, first, rows);
-                     at::mm_out(dh_rows, dlogits, weight);
-                     if (!is_frozen)
-                       accumulate_product(dweight, dlogits.t(), h.narrow(0, first, rows));
+                     multiply_into(dh_rows, dlogits, weight);
+                     if (!is_frozen) multiply_onto(dweight, dlogits.t(), h.narrow(0, first, rows));
                    });
     offer_gradient(ctx, dweight);
     return {dh, dweight, Tensor(), Tensor(), Tensor()};
@@ -130,7 +130,8 @@ void for_each_block(const Tensor& h, const Tensor& weight, int64_t rows_max, Bod
                              std::min(k_block_columns, weight.size(0) - column)};
       Tensor logits =
           buffer.narrow(0, 0, block.rows * block.columns).view({block.rows, block.columns});
-      at::mm_out(logits, h.narrow(0, row, block.rows), weight.narrow(0, column, block.columns).t());
+      multiply_into(logits, h.narrow(0, row, block.rows),
+                    weight.narrow(0, column, block.columns).t());
       body(block, logits);
     }
   }
@@ -197,9 +198,9 @@ struct BlockLogProbs : Function<BlockLogProbs> {
           Tensor rows_of_weight = dweight.narrow(0, at.first_column, at.columns);
           const Tensor of_h = h.narrow(0, at.first_row, at.rows);
           if (at.first_row == 0)
-            at::mm_out(rows_of_weight, logits.t(), of_h);
+            multiply_into(rows_of_weight, logits.t(), of_h);
           else
-            accumulate_product(rows_of_weight, logits.t(), of_h);
+            multiply_onto(rows_of_weight, logits.t(), of_h);
         });
     offer_gradient(ctx, dweight);
     return {dh.to(h.scalar_type()), dweight, Tensor(), Tensor(), Tensor()};
@@ -209,7 +210,7 @@ struct BlockLogProbs : Function<BlockLogProbs> {
   static void add_block(const LogitBlock& at, const Tensor& dlogits, const Tensor& weight,
                         const Tensor& part, const Tensor& dh) {
     Tensor rows = part.narrow(0, at.first_row, at.rows);
-    at::mm_out(rows, dlogits, weight.narrow(0, at.first_column, at.columns));
+    multiply_into(rows, dlogits, weight.narrow(0, at.first_column, at.columns));
     const int64_t width = dh.size(1);
     by_element(part, [&]<class T>(T) {
       cpu::kernels().rows<T>().add(mutable_data(dh) + at.first_row * width,
