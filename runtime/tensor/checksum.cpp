@@ -10,6 +10,7 @@ namespace cohort::tensor {
 #if defined(COHORT_CHECKSUM_AVX2)
 /// The same function compiled with -mavx2 (checksum_avx2.cpp); only for CPUs that have it.
 uint64_t checksum64_avx2(const std::byte* data, size_t size_bytes);
+bool checksum_update_avx2(void* state, const std::byte* data, size_t size_bytes);
 #endif
 
 namespace {
@@ -17,12 +18,18 @@ namespace {
 // Below this size the SSE2 body inlined here wins over a call through the dispatch.
 [[maybe_unused]] constexpr size_t k_wide_bytes = 1024;
 
+#if defined(COHORT_CHECKSUM_AVX2)
+bool is_wide(std::span<const std::byte> bytes) {
+  static const bool has_avx2 = __builtin_cpu_supports("avx2");
+  return bytes.size() >= k_wide_bytes && has_avx2;
+}
+#endif
+
 }  // namespace
 
 uint64_t checksum64(std::span<const std::byte> bytes) {
 #if defined(COHORT_CHECKSUM_AVX2)
-  static const bool has_avx2 = __builtin_cpu_supports("avx2");
-  if (bytes.size() >= k_wide_bytes && has_avx2) return checksum64_avx2(bytes.data(), bytes.size());
+  if (is_wide(bytes)) return checksum64_avx2(bytes.data(), bytes.size());
 #endif
   return XXH3_64bits(bytes.data(), bytes.size());
 }
@@ -40,6 +47,12 @@ Checksum::Checksum(Checksum&&) noexcept = default;
 Checksum& Checksum::operator=(Checksum&&) noexcept = default;
 
 void Checksum::update(std::span<const std::byte> bytes) {
+#if defined(COHORT_CHECKSUM_AVX2)
+  if (is_wide(bytes)) {
+    COHORT_CHECK(checksum_update_avx2(&state_->xxh3, bytes.data(), bytes.size()), "xxh3 update");
+    return;
+  }
+#endif
   if (!bytes.empty())
     COHORT_CHECK(XXH3_64bits_update(&state_->xxh3, bytes.data(), bytes.size()) == XXH_OK,
                  "xxh3 update");

@@ -51,6 +51,33 @@ TEST(TrainEngine, ThreadsDoNotChangeTheBits) {  // TRAIN-1
   EXPECT_EQ(hashes[0], hashes[2]);
 }
 
+/// Parameters after three steps of bf16 over several micro-batches.
+uint64_t bf16_hash(const ModelConfig& model, int threads, const SampleSet& data) {
+  TrainEngineOptions options = tiny_options();
+  options.model = model;
+  options.model.dtype = tensor::Dtype::bf16;
+  options.threads = threads;
+  TrainRig rig(options);
+  rig.onload_all();
+  for (int i = 0; i < 3; ++i) {
+    const StepReport report = rig.engine->step(data.samples, policy_gradient, 1e-2).value();
+    EXPECT_TRUE(report.is_finite);
+    EXPECT_GT(report.micro_batches, 1U);
+    EXPECT_LT(report.micro_batches, 12U);
+  }
+  return rig.engine->param_hash();
+}
+
+// TRAIN-1. With more threads than micro-batches these come in turns, and gradients are added where
+// they are summed (train_engine_turns.cpp).
+TEST(TrainEngine, MicroBatchesInTurnsGiveTheBitsOfMicroBatchesSideBySide) {
+  const SampleSet data = random_samples(24, 1);
+  std::vector<ModelConfig> models = tests::engine_models(tiny_model());
+  for (const ModelConfig& model : tests::expert_models(tiny_model())) models.push_back(model);
+  for (const ModelConfig& model : models)
+    EXPECT_EQ(bf16_hash(model, 1, data), bf16_hash(model, 12, data)) << model.name;
+}
+
 TEST(TrainEngine, TheSplitChangesNothingBeyondRounding) {
   SampleSet data = random_samples(40, 2);
   std::vector<std::vector<float>> weights;

@@ -2,6 +2,7 @@
 // same op.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 #include <vector>
 
@@ -146,6 +147,30 @@ TEST(Ops, AddProductAgrees) {
     const Tensor expected = add_product(sum, a, b);
     multiply_onto(sum, a, b.t());
     EXPECT_TRUE(at::equal(sum, expected)) << type;
+  }
+}
+
+// Products large enough to be shared, with more columns than rows and with fewer.
+TEST(Ops, SharedProductsHaveTheSameBitsAndAddTheirGradients) {
+  if (!multiplies_wide(random({1, 1}, 1).to(at::kBFloat16))) GTEST_SKIP() << "not on this CPU";
+  for (const auto& [rows, depth, columns] :
+       {std::array<int64_t, 3>{90, 300, 1000}, {1000, 300, 90}}) {
+    const Tensor x = random({rows, depth}, 1).to(at::kBFloat16),
+                 weight = random({columns, depth}, 2).to(at::kBFloat16).set_requires_grad(true),
+                 dy = random({rows, columns}, 3).to(at::kBFloat16);
+    const Tensor alone = product(x, weight);
+    const Tensor expected = torch::autograd::grad({alone}, {weight}, {dy})[0];
+    Tensor sums = at::full({columns, depth}, 0.25);
+    WorkTeam team(3);
+    const ProductScope scope(
+        team, {static_cast<const uint16_t*>(weight.data_ptr()), sums.data_ptr<float>(),
+               weight.numel(), [](int64_t, int64_t) { return false; }});
+    const Tensor shared = product(x, weight);
+    EXPECT_TRUE(at::equal(shared, alone));
+    const Tensor gradient =
+        torch::autograd::grad({shared}, {weight}, {dy}, false, false, /*allow_unused=*/true)[0];
+    EXPECT_FALSE(gradient.defined());
+    EXPECT_TRUE(at::equal(sums, expected.to(at::kFloat) + 0.25));
   }
 }
 

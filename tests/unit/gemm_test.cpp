@@ -90,10 +90,13 @@ TEST_P(GemmTest, AgreesWithF64InAnyLayout) {
             addend(shape.rows, shape.columns, false, 3);
         const int64_t stride = shape.columns + 5;
         std::vector<uint16_t> y(static_cast<size_t>(shape.rows * stride), 7), sum = y;
-        std::vector<float> wide(y.size(), 0.5F);
+        std::vector<float> wide(y.size(), 0.5F), fresh(y.size(), std::nanf(""));
         Bf16Gemm gemm = gemm_of(shape, a, b);
         gemm.wide = wide.data();
         gemm.wide_stride = gemm.y_stride = stride;
+        run(*kernel_, gemm);
+        gemm.wide = fresh.data();
+        gemm.is_first = true;
         run(*kernel_, gemm);
         gemm.y = y.data();
         run(*kernel_, gemm);
@@ -106,7 +109,8 @@ TEST_P(GemmTest, AgreesWithF64InAnyLayout) {
             const auto at = static_cast<size_t>(i * stride + j);
             const double value = exact(a, b, i, j, shape.depth), more = value + addend.at(i, j);
             const double error = sum_error(shape.depth);
-            ASSERT_NEAR(wide[at], value + 0.5, error) << i << ", " << j;
+            ASSERT_EQ(wide[at], 0.5F + from_bf16(y[at])) << i << ", " << j;
+            ASSERT_EQ(fresh[at], from_bf16(y[at])) << i << ", " << j;
             ASSERT_NEAR(from_bf16(y[at]), value, error + rounding_error(value)) << i << ", " << j;
             ASSERT_NEAR(from_bf16(sum[at]), more, error + rounding_error(more)) << i << ", " << j;
           }

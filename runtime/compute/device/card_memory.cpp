@@ -4,6 +4,8 @@
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -217,6 +219,15 @@ Expected<std::shared_ptr<std::byte>> allocate_host(uint64_t size_bytes) {
     return Error{Errc::compute, fmt::format("the host has no {} bytes", size_bytes)};
   return std::shared_ptr<std::byte>(static_cast<std::byte*>(data),
                                     [size_bytes](std::byte* p) { free_bytes(p, size_bytes); });
+}
+
+void offer_pages([[maybe_unused]] std::span<std::byte> bytes) {
+#if defined(MADV_FREE)
+  if (bytes.size() < k_map_threshold_bytes) return;
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  // Fails where the OS cannot: then the pages stay.
+  ::madvise(bytes.data(), bytes.size() / page * page, MADV_FREE);
+#endif
 }
 
 }  // namespace cohort::compute

@@ -103,4 +103,8 @@ void copy_to_fresh(std::byte* to, const std::byte* from, uint64_t size_bytes);
 /// `size_bytes` is 0 (then an empty handle); Errc::compute if the OS has no memory.
 Expected<std::shared_ptr<std::byte>> allocate_host(uint64_t size_bytes);
 
+/// Lets the OS take the pages inside `bytes`, of allocate_host(), when it is short of memory; what
+/// they hold is lost. A page that is written to first is kept, and need not be cleared again.
+void offer_pages(std::span<std::byte> bytes);
+
 }  // namespace cohort::compute

@@ -145,7 +145,7 @@ class BuiltInEngine final : public GenerationEngine {
   Expected<WeightArrival> begin_weights(uint64_t version) override {
     std::lock_guard lock(control_mutex_);
     arriving_.reset();
-    COHORT_ASSIGN(arriving_, allocate_host(arrival_bytes()));
+    COHORT_ASSIGN(arriving_, take_host(arrival_bytes()));
     arriving_version_ = version;
     const std::span<std::byte> bytes(arriving_.get(), arrival_bytes());
     if (base_) return WeightArrival{bytes, base_->layout().flat, sizeof(float)};
@@ -169,6 +169,7 @@ class BuiltInEngine final : public GenerationEngine {
       Pause pause(gate_);
       COHORT_TRY(runner_->load({flat.get(), runner_->flat_bytes()}));
       version_ = version;
+      keep_host(std::move(flat));
     }
     has_version_ = true;
     std::lock_guard registry(registry_mutex_);
@@ -223,7 +224,7 @@ class BuiltInEngine final : public GenerationEngine {
       Pause pause(gate_);
       if (has_version_) {
         if (host_weights_ == nullptr) {
-          COHORT_ASSIGN(host_weights_, allocate_host(runner_->flat_bytes()));
+          COHORT_ASSIGN(host_weights_, take_host(runner_->flat_bytes()));
         }
         COHORT_TRY(runner_->store({host_weights_.get(), runner_->flat_bytes()}));
         is_on_host_ = true;
@@ -357,11 +358,22 @@ class BuiltInEngine final : public GenerationEngine {
 
  private:
   uint64_t arrival_bytes() const { return base_ ? base_->adapter_bytes() : runner_->flat_bytes(); }
+  /// Returns host memory; what the last version lay in, if it is as large.
+  Expected<std::shared_ptr<std::byte>> take_host(uint64_t size_bytes) {
+    if (landed_ != nullptr && size_bytes == runner_->flat_bytes()) return std::move(landed_);
+    return allocate_host(size_bytes);
+  }
+  /// Keeps what a version lay in that is on the card now: clearing its pages anew costs as much as
+  /// all the rest of a publish. The OS may have them whenever it is short of memory.
+  void keep_host(std::shared_ptr<std::byte> flat) {
+    offer_pages({flat.get(), runner_->flat_bytes()});
+    landed_ = std::move(flat);
+  }
   /// Takes what has arrived as weights of the whole part.
   Expected<std::shared_ptr<std::byte>> arrived_weights() {
     std::shared_ptr<std::byte> arrived = std::move(arriving_);
     if (!base_) return arrived;
-    COHORT_ASSIGN(std::shared_ptr<std::byte> merged, allocate_host(runner_->flat_bytes()));
+    COHORT_ASSIGN(std::shared_ptr<std::byte> merged, take_host(runner_->flat_bytes()));
     base_->merge({arrived.get(), arrival_bytes()}, {merged.get(), runner_->flat_bytes()});
     return merged;
   }
@@ -538,6 +550,7 @@ class BuiltInEngine final : public GenerationEngine {
   std::mutex control_mutex_;             // weights and residency commands, one at a time
   std::shared_ptr<std::byte> arriving_;  // a version that is not committed
   uint64_t arriving_version_ = 0;
+  std::shared_ptr<std::byte> landed_;        // flat; its pages are the OS's if it wants them
   std::shared_ptr<std::byte> host_weights_;  // flat; kept on a card that keeps its pages
   bool is_on_host_ = false;                  // they are the committed ones: none on the card
   CardStorage params_, cache_;

@@ -19,7 +19,8 @@ struct Bf16Matrix {
   int64_t row_stride = 0, column_stride = 0;  // [elements]
 };
 
-/// y = addend + a b, or wide += a b.
+/// y = addend + a b, or wide += a b with the product rounded to bf16: a sum of gradients has the
+/// bits that it has where each gradient is a tensor of bf16 first.
 struct Bf16Gemm {
   int64_t rows = 0, depth = 0, columns = 0;
   Bf16Matrix a;                      // [rows, depth]
@@ -29,6 +30,7 @@ struct Bf16Gemm {
   uint16_t* y = nullptr;             // [rows, columns]; nullptr: the product is added to `wide`
   int64_t y_stride = 0;              // [elements] from row to row
   float* wide = nullptr;             // [rows, columns] f32
+  bool is_first = false;             // wide holds nothing yet: it is overwritten
   int64_t wide_stride = 0;           // [elements] from row to row
 };
 

@@ -224,6 +224,11 @@ inline void multiply(const uint16_t* a, const uint16_t* b, int64_t steps, int64_
 }
 #endif
 
+inline __m512 widened(__m256i half) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+}
+inline __m256i rounded(__m512 x) { return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)); }
+
 /// Writes what the sums of a unit are for; at (row, column) of the result.
 inline void finish(const Bf16Gemm& g, int64_t row, int64_t column, const float* sums) {
   const int64_t rows = smaller(32, g.rows - row);
@@ -233,17 +238,14 @@ inline void finish(const Bf16Gemm& g, int64_t row, int64_t column, const float* 
       __m512 sum = _mm512_load_ps(sums + r * 32 + v);
       if (g.y == nullptr) {
         float* to = g.wide + (row + r) * g.wide_stride + column + v;
-        _mm512_mask_storeu_ps(to, mask, _mm512_add_ps(_mm512_maskz_loadu_ps(mask, to), sum));
+        const __m512 before = g.is_first ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(mask, to);
+        _mm512_mask_storeu_ps(to, mask, _mm512_add_ps(before, widened(rounded(sum))));
         continue;
       }
-      if (g.addend != nullptr) {
-        const __m256i half =
-            _mm256_maskz_loadu_epi16(mask, g.addend + (row + r) * g.addend_stride + column + v);
-        sum = _mm512_add_ps(
-            sum, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16)));
-      }
-      _mm256_mask_storeu_epi16(g.y + (row + r) * g.y_stride + column + v, mask,
-                               reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(sum)));
+      if (g.addend != nullptr)
+        sum = _mm512_add_ps(sum, widened(_mm256_maskz_loadu_epi16(
+                                     mask, g.addend + (row + r) * g.addend_stride + column + v)));
+      _mm256_mask_storeu_epi16(g.y + (row + r) * g.y_stride + column + v, mask, rounded(sum));
     }
 }
 

@@ -1,10 +1,12 @@
 #include "runtime/compute/model/product.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "runtime/base/check.hpp"
 #include "runtime/compute/kernels/gemm.hpp"
@@ -20,6 +22,7 @@ using torch::autograd::Function;
 using torch::autograd::variable_list;
 
 thread_local bool is_row_exact = false;
+thread_local const ProductScope* scope = nullptr;
 
 /// Memory of this thread that products pack their operands into; kept for the next one.
 class GemmMemory {
@@ -55,16 +58,63 @@ cpu::Bf16Matrix matrix_of(const Tensor& x, Tensor& kept) {
   return {halves(kept), kept.stride(0), kept.stride(1)};
 }
 
+/// The rows, or the columns, first … end - 1 of a product.
+cpu::Bf16Gemm part_of(const cpu::Bf16Gemm& whole, bool is_by_row, int64_t first, int64_t end) {
+  cpu::Bf16Gemm part = whole;
+  (is_by_row ? part.rows : part.columns) = end - first;
+  if (is_by_row)
+    part.a.data += first * whole.a.row_stride;
+  else
+    part.b.data += first * whole.b.column_stride;
+  const auto at = [&](int64_t stride) { return is_by_row ? first * stride : first; };
+  if (whole.y != nullptr) part.y += at(whole.y_stride);
+  if (whole.wide != nullptr) part.wide += at(whole.wide_stride);
+  if (whole.addend != nullptr) part.addend += at(whole.addend_stride);
+  return part;
+}
+
+void run_alone(const cpu::Bf16Gemm& gemm) {
+  thread_local GemmMemory memory;
+  cpu::gemm_kernel()->product(gemm, memory.at_least(cpu::gemm_scratch_bytes(gemm)));
+}
+
+/// Each member of the team packs what its part needs of both operands: the longer side is cut.
+void run_gemm(const cpu::Bf16Gemm& gemm) {
+  constexpr int64_t k_alone = int64_t{1}
+                              << 23;  // operations that are over before a thread is awake
+  constexpr int64_t k_unit = 32;      // rows or columns
+  if (scope == nullptr || gemm.rows * gemm.columns * gemm.depth < k_alone) return run_alone(gemm);
+  const bool is_by_row = gemm.rows > gemm.columns;
+  const int64_t size = is_by_row ? gemm.rows : gemm.columns;
+  const int64_t units = (size + k_unit - 1) / k_unit, members = scope->team().size();
+  // Pieces so small that nobody waits long for another, so large that packing is little of them.
+  const int64_t grain = std::max<int64_t>(1, units / (4 * members));
+  scope->team().run(units, grain, [&](int64_t begin, int64_t end, uint32_t) {
+    run_alone(part_of(gemm, is_by_row, begin * k_unit, std::min(size, end * k_unit)));
+  });
+}
+
+struct Factors {
+  cpu::Bf16Gemm gemm;  // without a result
+  Tensor kept[2];      // what it points at
+};
+
+Factors factors_of(const Tensor& a, const Tensor& b) {
+  Factors factors;
+  factors.gemm.rows = a.size(0);
+  factors.gemm.depth = a.size(1);
+  factors.gemm.columns = b.size(1);
+  factors.gemm.a = matrix_of(a, factors.kept[0]);
+  factors.gemm.b = matrix_of(b, factors.kept[1]);
+  return factors;
+}
+
 /// Multiplies with the kernel: y = addend + a b, or y (f32) += a b.
 void run_gemm(const Tensor& y, const Tensor& a, const Tensor& b, const Tensor& addend) {
   COHORT_CHECK(y.size(1) <= 1 || y.stride(1) == 1, "a product's rows are written contiguous");
-  Tensor kept[3];
-  cpu::Bf16Gemm gemm;
-  gemm.rows = a.size(0);
-  gemm.depth = a.size(1);
-  gemm.columns = b.size(1);
-  gemm.a = matrix_of(a, kept[0]);
-  gemm.b = matrix_of(b, kept[1]);
+  Factors factors = factors_of(a, b);
+  cpu::Bf16Gemm& gemm = factors.gemm;
+  Tensor kept;
   if (y.scalar_type() == at::kFloat) {
     gemm.wide = y.data_ptr<float>();
     gemm.wide_stride = y.stride(0);
@@ -73,12 +123,25 @@ void run_gemm(const Tensor& y, const Tensor& a, const Tensor& b, const Tensor& a
     gemm.y_stride = y.stride(0);
   }
   if (addend.defined()) {
-    kept[2] = addend.stride(1) == 1 ? addend : addend.contiguous();
-    gemm.addend = halves(kept[2]);
-    gemm.addend_stride = kept[2].stride(0);
+    kept = addend.stride(1) == 1 ? addend : addend.contiguous();
+    gemm.addend = halves(kept);
+    gemm.addend_stride = kept.stride(0);
   }
-  thread_local GemmMemory memory;
-  cpu::gemm_kernel()->product(gemm, memory.at_least(cpu::gemm_scratch_bytes(gemm)));
+  run_gemm(gemm);
+}
+
+/// Adds a b to the sum of weight's gradients, if there is one for it.
+bool add_gradient(const Tensor& weight, const Tensor& a, const Tensor& b) {
+  if (scope == nullptr || !weight.is_contiguous()) return false;
+  const GradientSums& sums = scope->sums();
+  const int64_t begin = halves(weight) - sums.parameters, count = weight.numel();
+  if (begin < 0 || begin + count > sums.count) return false;
+  Factors factors = factors_of(a, b);
+  factors.gemm.wide = sums.sums + begin;
+  factors.gemm.wide_stride = weight.size(1);
+  factors.gemm.is_first = sums.is_first(begin, count);
+  run_gemm(factors.gemm);
+  return true;
 }
 
 /// x weight^T, and what is added to it.
@@ -96,7 +159,8 @@ struct GemmProduct : Function<GemmProduct> {
     const Tensor &x = saved[0], &weight = saved[1], &dy = grads[0];
     Tensor dx, dweight;
     if (ctx->needs_input_grad(0)) run_gemm(dx = at::empty_like(x), dy, weight, {});
-    if (ctx->needs_input_grad(1)) run_gemm(dweight = at::empty_like(weight), dy.t(), x, {});
+    if (ctx->needs_input_grad(1) && !add_gradient(weight, dy.t(), x))
+      run_gemm(dweight = at::empty_like(weight), dy.t(), x, {});
     return {dx, dweight, ctx->saved_data["adds"].toBool() ? dy : Tensor()};
   }
 };
@@ -124,6 +188,15 @@ at::Tensor exact_product(const at::Tensor& x_in, const at::Tensor& weight) {
 }
 
 }  // namespace
+
+ProductScope::ProductScope(WorkTeam& team, GradientSums sums)
+    : team_(team), sums_(std::move(sums)) {
+  COHORT_CHECK(scope == nullptr, "a thread has one scope of products");
+  scope = this;
+}
+ProductScope::~ProductScope() { scope = nullptr; }
+
+bool multiplies_wide(const at::Tensor& x) { return takes_gemm(x); }
 
 void set_row_exact(bool is_enabled) { is_row_exact = is_enabled; }
 

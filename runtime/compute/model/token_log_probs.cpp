@@ -183,7 +183,8 @@ struct BlockLogProbs : Function<BlockLogProbs> {
     Tensor dh = at::zeros(h.sizes(), h.options().dtype(at::kFloat));
     Tensor dweight;  // the first block of rows writes it
     if (!is_frozen) dweight = h.size(0) > 0 ? at::empty_like(weight) : at::zeros_like(weight);
-    Tensor part = at::empty_like(h);  // of dh, one block's
+    Tensor part;  // of dh, one block's
+    if (!multiplies_wide(h)) part = at::empty_like(h);
     for_each_block(
         h, weight, ctx->saved_data["rows_max"].toInt(),
         [&](const LogitBlock& at, const Tensor& logits) {
@@ -209,8 +210,11 @@ struct BlockLogProbs : Function<BlockLogProbs> {
   /// dh += dlogits W of one block: blocks are summed in f32; a product may be bf16.
   static void add_block(const LogitBlock& at, const Tensor& dlogits, const Tensor& weight,
                         const Tensor& part, const Tensor& dh) {
+    const Tensor of_head = weight.narrow(0, at.first_column, at.columns);
+    if (multiplies_wide(dlogits))
+      return multiply_onto(dh.narrow(0, at.first_row, at.rows), dlogits, of_head);
     Tensor rows = part.narrow(0, at.first_row, at.rows);
-    multiply_into(rows, dlogits, weight.narrow(0, at.first_column, at.columns));
+    multiply_into(rows, dlogits, of_head);
     const int64_t width = dh.size(1);
     by_element(part, [&]<class T>(T) {
       cpu::kernels().rows<T>().add(mutable_data(dh) + at.first_row * width,

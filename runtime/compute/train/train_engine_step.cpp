@@ -9,6 +9,7 @@
 #include "runtime/base/check.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/compute/device/cpu_setup.hpp"
+#include "runtime/compute/generate/work_team.hpp"
 #include "runtime/compute/train/gradient_norm.hpp"
 #include "runtime/compute/train/ordered_work.hpp"
 #include "runtime/compute/train/train_step.hpp"
@@ -56,30 +57,55 @@ Expected<void> gather_numbers(const State& s, const StepPlan& plan,
   return {};
 }
 
-/// Calls visit(span) for this rank's part of each tensor's gradient.
-template <class Visit>
-void for_each_own_gradient(const State& s, Visit visit) {
+/// Threads of what reads and writes whole parameters. Small ones, and those of a device, have one.
+uint32_t flat_threads(const State& s) {
+  constexpr int64_t k_small = int64_t{1} << 22;  // [elements] done before threads have started
+  if (s.math.has_device() || s.layout.total_elements < k_small) return 1;
+  return static_cast<uint32_t>(std::max(1, s.options.threads));
+}
+
+/// Returns this rank's part of each tensor's gradient, in pieces that threads share.
+std::vector<std::span<const float>> own_gradients(const State& s, bool is_shared) {
+  constexpr int64_t k_piece = int64_t{1} << 18;  // [elements]
   const HeldBuffer grads = s.grads_buffer();
+  std::vector<std::span<const float>> pieces;
   for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
     const TensorPart part = s.zero.part(spec, s.rank());
-    visit(std::span<const float>(s.find_float(grads, spec, part.begin),
-                                 static_cast<size_t>(part.count())));
+    const int64_t most = is_shared ? k_piece : std::max<int64_t>(1, part.count());
+    for (int64_t begin = part.begin; begin < part.end; begin += most)
+      pieces.emplace_back(s.find_float(grads, spec, begin),
+                          static_cast<size_t>(std::min(most, part.end - begin)));
   }
+  return pieces;
+}
+
+/// Returns of(piece) for each.
+template <class Result, class Of>
+std::vector<Result> map_pieces(WorkTeam& team, std::span<const std::span<const float>> pieces,
+                               Of of) {
+  std::vector<Result> results(pieces.size());
+  team.run(static_cast<int64_t>(pieces.size()), 1, [&](int64_t begin, int64_t end, uint32_t) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+      results[i] = of(pieces[i]);
+  });
+  return results;
 }
 
 /// Returns the norm over all ranks, the same bits on each and for any cut (NORM-1); infinity if a
 /// gradient is not finite.
-Expected<double> global_norm(const State& s) {
+Expected<double> global_norm(const State& s, WorkTeam& team) {
+  const auto pieces = own_gradients(s, team.size() > 1);
   uint32_t largest = 0;
-  for_each_own_gradient(s, [&](std::span<const float> values) {
-    largest = std::max(largest, s.math.largest_magnitude(values));
-  });
+  for (const uint32_t one : map_pieces<uint32_t>(
+           team, pieces, [&](auto values) { return s.math.largest_magnitude(values); }))
+    largest = std::max(largest, one);
   COHORT_ASSIGN(const std::vector<uint32_t> magnitudes, s.gather_each(largest));
   largest = *std::max_element(magnitudes.begin(), magnitudes.end());
   if (largest >= k_not_finite) return double{INFINITY};
   SquareSum own, total;
-  for_each_own_gradient(
-      s, [&](std::span<const float> values) { own += s.math.sum_of_squares(values, largest); });
+  for (const SquareSum& one : map_pieces<SquareSum>(
+           team, pieces, [&](auto values) { return s.math.sum_of_squares(values, largest); }))
+    own += one;
   COHORT_ASSIGN(const std::vector<SquareSum> sums, s.gather_each(own));
   for (const SquareSum& other : sums) total += other;
   return norm_of(total, largest);
@@ -169,6 +195,10 @@ Expected<void> accumulate_whole(const StepInput& in, Expected<void>& mine) {
 
 Expected<void> accumulate(const StepInput& in, Expected<void>& mine) {
   const State& s = in.state;
+  if (takes_turns(in)) {
+    accumulate_in_turns(in, mine);
+    return {};
+  }
   s.math.zero(s.grads.data(), s.grads.size_bytes());
   if (s.is_by_unit()) return accumulate_by_unit(in, mine);
   if (s.experts.is_cut()) return accumulate_with_experts(in, mine);
@@ -244,37 +274,49 @@ void refresh(const State& s, const Piece& piece) {
   s.math.round(to, piece.parameters, piece.count);
 }
 
-/// AdamW on this rank's part, wherever it rests; bf16 parameters follow the master.
-void update_parameters(const State& s, const AdamwScale& scale) {
+/// Returns this rank's part of the parameters as the optimizer takes it.
+std::vector<Piece> pieces_of(const State& s, bool is_shared) {
   const HeldBuffer master = s.master_buffer(), grads = s.grads_buffer();
   const HeldBuffer m = s.m_buffer(), v = s.v_buffer();
-  const bool is_swapped = s.options.zero.swap_optimizer, is_host = s.is_optimizer_hosted();
+  std::vector<Piece> pieces;
   // parameters that rest on the host, updated on a device: a piece at a time
   const bool goes_up = s.math.has_device() && s.options.zero.offload_params;
-  std::vector<float> staging;
   for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
     const TensorPart part = s.held(m, spec);
-    int64_t most = part.count();
+    int64_t most = is_shared ? k_host_piece : part.count();
     if (s.is_bf16() && !s.math.has_device()) most = k_cache_piece;  // refresh() reads it again
     if (goes_up) most = k_host_piece;
-    if (is_host) most = is_swapped ? static_cast<int64_t>(s.swap_elements()) : k_host_piece;
-    for (int64_t begin = part.begin; begin < part.end; begin += most) {
-      const Piece piece{spec,
-                        begin,
-                        std::min(most, part.end - begin),
-                        s.find_float(master, spec, begin),
-                        s.find_float(m, spec, begin),
-                        s.find_float(v, spec, begin),
-                        s.find_float(grads, spec, begin)};
-      if (!is_host)
-        run(s, piece, scale);
-      else if (is_swapped)
-        run_swapped(s, piece, scale);
-      else
-        run_on_host(s, piece, scale, staging);
-      if (s.is_bf16()) refresh(s, piece);
-    }
+    if (s.is_optimizer_hosted())
+      most = s.options.zero.swap_optimizer ? static_cast<int64_t>(s.swap_elements()) : k_host_piece;
+    for (int64_t begin = part.begin; begin < part.end; begin += most)
+      pieces.push_back({spec, begin, std::min(most, part.end - begin),
+                        s.find_float(master, spec, begin), s.find_float(m, spec, begin),
+                        s.find_float(v, spec, begin), s.find_float(grads, spec, begin)});
   }
+  return pieces;
+}
+
+/// AdamW on this rank's part, wherever it rests; bf16 parameters follow the master.
+void update_parameters(const State& s, const AdamwScale& scale, WorkTeam& team) {
+  const bool is_hosted = s.is_optimizer_hosted();
+  const std::vector<Piece> pieces = pieces_of(s, team.size() > 1);
+  std::vector<float> staging;
+  const auto update = [&](const Piece& piece) {
+    if (!is_hosted)
+      run(s, piece, scale);
+    else if (s.options.zero.swap_optimizer)
+      run_swapped(s, piece, scale);
+    else
+      run_on_host(s, piece, scale, staging);
+    if (s.is_bf16()) refresh(s, piece);
+  };
+  if (is_hosted) {  // one staging buffer
+    std::ranges::for_each(pieces, update);
+    return;
+  }
+  team.run(static_cast<int64_t>(pieces.size()), 1, [&](int64_t begin, int64_t end, uint32_t) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) update(pieces[i]);
+  });
 }
 
 // -- log-probabilities: each rank computes its micro-batches; all get all of them
@@ -356,13 +398,14 @@ Expected<StepReport> TrainEngine::step(std::span<const TrainSample> samples,
   if (auto done = s.agree(mine, s.steps, "step"); !done) return at_step(done.error());
   StepReport report;
   COHORT_TRY(gather_numbers(s, plan, numbers, report));
-  COHORT_ASSIGN(const double norm, global_norm(s));
+  WorkTeam team(flat_threads(s));
+  COHORT_ASSIGN(const double norm, global_norm(s, team));
   if (!std::isfinite(norm)) {  // TRAIN-2, on every rank
     report.is_finite = false;
     return report;
   }
   if (s.stage() == 0) COHORT_TRY(make_whole(s, *exchange, s.grads_buffer()));
-  update_parameters(s, adamw_scale(s.options.optimizer, norm, learning_rate, s.steps + 1));
+  update_parameters(s, adamw_scale(s.options.optimizer, norm, learning_rate, s.steps + 1), team);
   if (s.stage() == 1 || s.stage() == 2) COHORT_TRY(make_whole(s, *exchange, s.params_buffer()));
   ++s.steps;
   report.grad_norm = norm;

@@ -63,6 +63,12 @@ struct MicroResult {
 MicroResult run_micro_batch(const StepInput& in, const PolicyWeights& weights,
                             const MicroSpan& span);
 
+/// Whether one micro-batch after the other, shared by the threads, is faster than micro-batches
+/// side by side: bf16 on one card of the CPU, few tokens or a large model.
+bool takes_turns(const StepInput& in);
+/// Sums the gradients of all micro-batches in turns; what fails goes to `mine`.
+void accumulate_in_turns(const StepInput& in, Expected<void>& mine);
+
 /// Adds the gradients of all micro-batches of ranks that hold different experts, one micro-batch of
 /// each rank at a time. Errors as below.
 Expected<void> accumulate_with_experts(const StepInput& in, Expected<void>& mine);
