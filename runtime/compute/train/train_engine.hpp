@@ -19,8 +19,10 @@
 /// others: the rows of a layer go to the owners of their experts and come back, in the forward and
 /// in the backward. An owner has the rows of each micro-batch apart, so TRAIN-3 holds.
 /// Bound: activations of `threads` micro-batches of micro_batch_tokens; at most 2 * threads
-/// gradients wait. By unit (ZeRO 3, offload_params): one micro-batch at a time, its layer inputs
-/// and one layer's activations.
+/// gradients wait. A large bf16 model, or fewer micro-batches than threads, on one card of the CPU:
+/// one micro-batch at a time, whose products the threads share, and no gradients of its layers. By
+/// unit (ZeRO 3, offload_params): one micro-batch at a time, its layer inputs and one layer's
+/// activations.
 ///
 /// With TrainEngineOptions::lora the model is frozen and an adapter over it is trained: layout(),
 /// shards(), param_hash(), gradients, moments and checkpoints are the adapter's, in f32, whatever
