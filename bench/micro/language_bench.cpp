@@ -61,24 +61,29 @@ LossFunction bench_loss(const StepCounts& counts) {
   };
 }
 
-/// Best of a few, one thread: what no neighbour disturbed.
-double product_gflops(at::ScalarType dtype, int64_t rows, int64_t inner, int64_t columns) {
+/// Products of one thread, best of a few: what no neighbour disturbed.
+struct ProductRate {
+  double libtorch = 0, own = 0;  // [GFLOP/s]
+  double best() const { return std::max(libtorch, own); }
+};
+
+ProductRate product_rate(at::ScalarType dtype, int64_t rows, int64_t inner, int64_t columns) {
   const at::NoGradGuard guard;
   const at::Tensor a = at::randn({rows, inner}).to(dtype),
                    b = at::randn({columns, inner}).to(dtype);
   at::Tensor y = at::empty({rows, columns}, a.options());
-  double best = 0;
-  const auto try_one = [&](auto multiply) {
+  ProductRate rate;
+  const auto try_one = [&](double& best, auto multiply) {
     const double begin = now_seconds();
     multiply();
     const auto work = 2e-9 * static_cast<double>(rows * inner * columns);
     best = std::max(best, work / (now_seconds() - begin));
   };
   for (int i = 0; i < 5; ++i) {
-    try_one([&] { at::mm_out(y, a, b.t()); });
-    try_one([&] { ops::multiply_into(y, a, b.t()); });
+    try_one(rate.libtorch, [&] { at::mm_out(y, a, b.t()); });
+    try_one(rate.own, [&] { ops::multiply_into(y, a, b.t()); });
   }
-  return best;
+  return rate;
 }
 
 double median(std::vector<double> values) {
@@ -99,19 +104,23 @@ std::string measure(ModelConfig model, const Data& data, int repeats) {
   const double tokens = static_cast<double>(data.samples.size() * data.tokens[0].size());
   const auto parameters = static_cast<double>(layout_of(model).total_elements);
   const auto head = static_cast<double>(model.vocab_size * model.hidden_size);
-  std::vector<double> rates, shares, hardware;
+  std::vector<double> rates, shares, hardware, libtorch, own;
   for (int i = 0; i < repeats + 1; ++i) {
-    const double ceiling =
-        product_gflops(dtype, 512, model.hidden_size, 2 * model.intermediate_size);
+    const ProductRate product =
+        product_rate(dtype, 512, model.hidden_size, 2 * model.intermediate_size);
     const StepReport report = engine->step(data.samples, bench_loss, 1e-4).value();
     if (i == 0) continue;  // warm-up
     rates.push_back(tokens / report.seconds);
-    shares.push_back(6e-9 * parameters * rates.back() / ceiling);
-    hardware.push_back(1e-9 * (6 * parameters + 2 * head) * rates.back() / ceiling);
+    shares.push_back(6e-9 * parameters * rates.back() / product.best());
+    hardware.push_back(1e-9 * (6 * parameters + 2 * head) * rates.back() / product.best());
+    libtorch.push_back(product.libtorch);
+    own.push_back(product.own);
   }
   return fmt::format(
-      "\"{0}_tokens_per_s\":{1:.1f},\"{0}_gemm_share\":{2:.3f},\"{0}_hardware_share\":{3:.3f}",
-      dtype == at::kFloat ? "f32" : "bf16", median(rates), median(shares), median(hardware));
+      "\"{0}_tokens_per_s\":{1:.1f},\"{0}_gemm_share\":{2:.3f},\"{0}_hardware_share\":{3:.3f},"
+      "\"{0}_libtorch_gflops\":{4:.0f},\"{0}_product_gflops\":{5:.0f}",
+      dtype == at::kFloat ? "f32" : "bf16", median(rates), median(shares), median(hardware),
+      median(libtorch), median(own));
 }
 
 }  // namespace

@@ -35,10 +35,10 @@ std::optional<std::string_view> better_blas_core(std::string_view core, CpuFeatu
   return std::nullopt;
 }
 
-bool choose_blas_core() {
+bool choose_blas_core(bool loads) {
   constexpr const char* k_variable = "OPENBLAS_CORETYPE";
   if (std::getenv(k_variable) != nullptr) return false;
-  void* library = ::dlopen("libopenblas.so.0", RTLD_LAZY | RTLD_LOCAL);
+  void* library = ::dlopen("libopenblas.so.0", RTLD_LAZY | RTLD_LOCAL | (loads ? 0 : RTLD_NOLOAD));
   if (library == nullptr) return false;  // another BLAS
   using CoreName = const char* (*)();
   const auto core_name = reinterpret_cast<CoreName>(::dlsym(library, "openblas_get_corename"));

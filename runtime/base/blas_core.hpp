@@ -18,8 +18,9 @@ struct CpuFeatures {
 std::optional<std::string_view> better_blas_core(std::string_view core, CpuFeatures cpu);
 
 /// Sets OPENBLAS_CORETYPE for the program that this process becomes next, if OpenBLAS would choose
-/// worse by itself; returns whether. A value that somebody has set stays. Loads OpenBLAS, which
-/// takes 10 ms and starts its threads: call it just before exec.
-bool choose_blas_core();
+/// worse by itself; returns whether. A value that somebody has set stays. `loads`: OpenBLAS is
+/// loaded if it is not, which takes 10 ms and starts its threads: call it just before exec.
+/// Otherwise a program that has another BLAS stays as it is.
+bool choose_blas_core(bool loads);
 
 }  // namespace cohort

@@ -57,7 +57,7 @@ int become_runner(char** argv) {
 
 int exec_runner(char** argv) {
   const std::string runner = runner_path();
-  choose_blas_core();
+  choose_blas_core(true);
   ::execv(runner.c_str(), argv);
   std::fprintf(stderr, "error: cannot start %s, which belongs beside actor-node: %s\n",
                runner.c_str(), std::strerror(errno));

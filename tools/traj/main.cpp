@@ -98,7 +98,7 @@ Error become_computing(char** argv) {
   std::error_code ignored;
   const std::filesystem::path program =
       std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "traj-compute";
-  choose_blas_core();
+  choose_blas_core(true);
   ::execv(program.c_str(), argv);
   return {Errc::io, fmt::format("cannot start {}, which belongs beside traj: {}", program.string(),
                                 std::strerror(errno))};

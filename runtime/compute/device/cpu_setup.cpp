@@ -53,7 +53,7 @@ void bound_primitive_cache() {
 [[gnu::constructor]] void begin_with_fit_blas(int, char** arguments, char**) {
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error || program.filename().string().starts_with("ld-") || !choose_blas_core()) return;
+  if (error || program.filename().string().starts_with("ld-") || !choose_blas_core(false)) return;
   ::execv(program.c_str(), arguments);
 }
 #endif
