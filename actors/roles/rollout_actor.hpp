@@ -163,6 +163,7 @@ class RolloutState {
   void interrupt(std::function<void()> then);
   void go_on();
   void turn_left(Episode& episode);
+  void leave_engine(const Place& at);
   void end_interruption();
   std::optional<plan::NextSpan> next_span_of(const Episode& episode) const;
   bool needs_served_policy() const;

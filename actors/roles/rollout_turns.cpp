@@ -81,7 +81,7 @@ void RolloutState::submit_turn(const Place& at) {
   const std::optional<plan::NextSpan> next = next_span_of(episode);
   const uint64_t served = engine_->weight_version();
   if (next && next->version > served) {  // of a policy that is still to come, without today's KV
-    if (std::exchange(episode.in_engine, 0) > 0) engine_->finish(id);
+    leave_engine(at);
     held_.push_back(id);
     if (std::exchange(is_open_queued_, true)) return;
     return self_->send(RolloutActor{self_}, open_atom_v);
@@ -101,6 +101,7 @@ void RolloutState::submit_turn(const Place& at) {
   const int room = room_for(t, context);
   compute::TurnRequest request;
   request.request_id = id;
+  request.kept_tokens = episode.in_engine;
   std::vector<int32_t>& append = request.append_tokens;
   append.assign(t.tokens.begin() + static_cast<ptrdiff_t>(episode.in_engine), t.tokens.end());
   append.insert(append.end(), episode.prompt_tokens.begin(), episode.prompt_tokens.end());
@@ -137,6 +138,12 @@ void RolloutState::turn_left(Episode& episode) {
     wait_turns_.end();
   else
     wait_turns_.moved();
+}
+
+/// The engine forgets the trajectory: its next turn brings all tokens again.
+void RolloutState::leave_engine(const Place& at) {
+  if (std::exchange(at.episode->in_engine, 0) > 0)
+    engine_->finish(request_id(at.number, at.slot));
 }
 
 void RolloutState::end_turn(const Place& at, compute::TurnOutput output) {
@@ -207,15 +214,17 @@ void RolloutState::on_outputs(const TurnOutputs& outputs) {
     }
     if (auto sound = check_output(output, at->lease->lease.version); !sound)
       return fail_leases(*at, "generation", sound.error());
+    join(episode.partial, output);
     if (output.stop == compute::TurnStop::length && output.tokens.size() == episode.portion) {
-      engine_->finish(output.request_id);  // all of it is submitted again to the next policy
-      episode.in_engine = 0;
-      join(episode.partial, output);
+      leave_engine(*at);  // all of it is submitted again to the next policy
       submit_turn(*at);
       continue;
     }
-    episode.in_engine += output.tokens.size();
-    join(episode.partial, output);
+    // A turn that ends by itself as it is interrupted: its trajectory is forgotten, or is not yet.
+    if (interruptions_.empty())
+      episode.in_engine += output.tokens.size();
+    else
+      leave_engine(*at);
     end_turn(*at, std::exchange(episode.partial, {}));
   }
   end_interruption();

@@ -80,6 +80,27 @@ TEST(GenerationAbort, ATurnThatWaitsEndsEmptyAndATrajectoryWithoutOneIsForgotten
   EXPECT_EQ(rig.play(turn_request(3, 0, 3, 4)).tokens.size(), 4U);
 }
 
+TEST(GenerationTurn, GoesOnFromTheTokensItsCallerMeansOrIsRefused) {  // GEN-3
+  GenerationRig rig;
+  rig.serve(random_weights(generation_model()));
+  TurnRequest first = turn_request(1, 0, 12, 6), second = turn_request(1, 1, 5, 4);
+  first.kept_tokens = 3;
+  EXPECT_EQ(rig.engine->submit(first).error().code, Errc::invalid_argument);
+  first.kept_tokens = 0;
+  const size_t kept = 12 + rig.play(first).tokens.size();
+  second.kept_tokens = kept - 1;
+  const Error refused = rig.engine->submit(second).error();
+  EXPECT_EQ(refused.code, Errc::invalid_argument);
+  EXPECT_NE(refused.detail.find(std::to_string(kept) + " tokens of it are kept"), std::string::npos)
+      << refused.detail;
+  second.kept_tokens = kept;
+  EXPECT_EQ(rig.play(second).tokens.size(), 4U) << "a refused turn changes nothing";
+  rig.engine->abort(1);  // between two turns: forgotten
+  TurnRequest third = turn_request(1, 2, 5, 4);
+  third.kept_tokens = kept + 9;
+  EXPECT_EQ(rig.engine->submit(third).error().code, Errc::invalid_argument);
+}
+
 TEST(GenerationPause, NothingIsSampledUntilTheEngineGoesOn) {
   GenerationRig rig;
   rig.serve(random_weights(generation_model()));

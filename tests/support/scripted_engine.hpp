@@ -72,6 +72,10 @@ class ScriptedEngine final : public compute::GenerationEngine {
     if (turns_.contains(request.request_id))
       return Error{Errc::invalid_argument, "its last turn is still in flight"};
     std::vector<int32_t>& context = contexts_[request.request_id];
+    if (request.kept_tokens.value_or(context.size()) != context.size())
+      return Error{Errc::invalid_argument,
+                   fmt::format("GEN-3: {} tokens are kept, not {}", context.size(),
+                               *request.kept_tokens)};
     context.insert(context.end(), request.append_tokens.begin(), request.append_tokens.end());
     turns_.emplace(request.request_id, std::move(request));
     return {};
@@ -91,9 +95,9 @@ class ScriptedEngine final : public compute::GenerationEngine {
       output.request_id = request_id;
       output.turn = turn->second.turn;
       output.tokens = sampled_;
+      output.stop = aborted_as_;
       output.logp.assign(sampled_.size(), -0.5F);
       output.versions.assign(sampled_.size(), static_cast<uint32_t>(version_));
-      output.stop = compute::TurnStop::aborted;
       turns_.erase(turn);
     }
     on_outputs_({output});
@@ -121,10 +125,12 @@ class ScriptedEngine final : public compute::GenerationEngine {
     std::lock_guard lock(mutex_);
     return turns_.at(request_id);
   }
-  /// What a turn has sampled when it is aborted.
-  void set_sampled(std::vector<int32_t> tokens) {
+  /// What a turn has sampled when it is aborted; and how it ended, if it was faster.
+  void set_sampled(std::vector<int32_t> tokens,
+                   compute::TurnStop stop = compute::TurnStop::aborted) {
     std::lock_guard lock(mutex_);
     sampled_ = std::move(tokens);
+    aborted_as_ = stop;
   }
   bool is_paused() const { return is_paused_; }
   size_t trajectories() const {
@@ -174,6 +180,7 @@ class ScriptedEngine final : public compute::GenerationEngine {
   std::map<uint64_t, compute::TurnRequest> turns_;
   std::map<uint64_t, std::vector<int32_t>> contexts_;
   std::vector<int32_t> sampled_;
+  compute::TurnStop aborted_as_ = compute::TurnStop::aborted;
   std::vector<std::byte> arriving_;
   std::optional<uint64_t> arriving_version_;
   uint64_t version_ = 0;

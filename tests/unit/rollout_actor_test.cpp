@@ -409,6 +409,30 @@ TEST_F(RolloutActorTest, AnInterruptedTurnGoesOnWhereItWas) {
   EXPECT_EQ(sent_[0].weight_version_max, 3U);
 }
 
+// An engine forgets what it was told to abort, also where the turn was faster (GEN-3): the next turn
+// brings the whole trajectory.
+TEST_F(RolloutActorTest, ATurnThatEndsAsItIsInterruptedIsFollowedWithAllItsTokens) {
+  test::TempFolder folder;
+  start([](RolloutOptions& options) { options.is_flowing = true; });
+  serve(1);
+  auto end = ask(lease(1, 0, 1, "two"));
+  const uint64_t id = engine_->in_flight().at(0);
+  std::vector<int32_t> tokens = engine_->turn_of(id).append_tokens;
+  engine_->set_sampled(answer_, compute::TurnStop::stop);
+  ASSERT_EQ(checkpoint(save_atom_v, folder.path() / "rollout_0"), "");
+  tokens.insert(tokens.end(), answer_.begin(), answer_.end());
+  const compute::TurnRequest next = engine_->turn_of(id);
+  EXPECT_EQ(next.turn, 1U);
+  EXPECT_EQ(next.kept_tokens, 0U);
+  ASSERT_GT(next.append_tokens.size(), tokens.size());
+  EXPECT_TRUE(std::ranges::equal(tokens, std::span(next.append_tokens).first(tokens.size())));
+  play();
+  EXPECT_EQ(end->text, "lease 1");
+  ASSERT_EQ(sent_.size(), 1U);
+  EXPECT_TRUE(std::ranges::equal(next.append_tokens,
+                                 std::span(sent_[0].tokens).first(next.append_tokens.size())));
+}
+
 TEST_F(RolloutActorTest, AnEngineWithTooLittleContextIsRefusedAtTheStart) {
   max_context_ = k_context - 1;
   start({});

@@ -295,6 +295,10 @@ class BuiltInEngine final : public GenerationEngine {
       return invalid("request {}: its last turn is still in flight", id);
     if (it == entries_.end() && request.append_tokens.empty())
       return invalid("request {}: the first turn has no tokens", id);
+    const size_t kept = it == entries_.end() ? 0 : it->second.tokens;
+    if (request.kept_tokens.value_or(kept) != kept)
+      return invalid("GEN-3: request {} turn {}: {} tokens of it are kept, not {}", id, request.turn,
+                     kept, *request.kept_tokens);
     const uint32_t lane = it == entries_.end() ? lightest_lane() : it->second.lane;
     LaneLoad& load = loads_[lane];
     if (it == entries_.end() && load.turns >= uint64_t{options_.max_running} + options_.max_waiting)
@@ -304,6 +308,7 @@ class BuiltInEngine final : public GenerationEngine {
     entry.lane = lane;
     entry.is_in_flight = true;
     entry.ticket = next_ticket_++;
+    entry.tokens += request.append_tokens.size();
     entry.cost = request.append_tokens.size() + static_cast<uint64_t>(request.max_new_tokens);
     load.outstanding_tokens += entry.cost;
     ++load.turns;
@@ -402,6 +407,7 @@ class BuiltInEngine final : public GenerationEngine {
     bool is_in_flight = false;
     bool is_aborted = false;  // it leaves with the output of its turn
     uint64_t ticket = 0;
+    size_t tokens = 0;  // of all its turns
     uint64_t cost = 0;  // outstanding tokens of the turn in flight
   };
   struct LaneLoad {
@@ -502,6 +508,7 @@ class BuiltInEngine final : public GenerationEngine {
         if (it == entries_.end() || it->second.lane != lane || it->second.ticket != out.ticket)
           continue;  // finished meanwhile
         settle(it->second);
+        it->second.tokens += out.output.tokens.size();
         if (out.is_last || it->second.is_aborted) entries_.erase(it);
         turns.push_back(std::move(out.output));
       }

@@ -121,6 +121,7 @@ Expected<int32_t> FolderEngine::next() {
     return Error{Errc::capacity, fmt::format("the context of {} tokens is full", s.context_max)};
   TurnRequest request;
   request.request_id = s.request_id;
+  request.kept_tokens = s.ids.size() - s.appended.size();
   request.append_tokens = std::exchange(s.appended, {});
   request.sampling = s.draw.sampling;
   request.rng_key = s.draw.seed;

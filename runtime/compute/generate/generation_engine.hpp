@@ -8,11 +8,13 @@
 /// A trajectory is a request_id and the tokens of its turns so far; the engine keeps them between
 /// turns (or their KV, or both) until finish() or abort().
 /// GEN-2: a submitted turn gives exactly one output, unless it is finished or the engine is stopped
-/// before. PLACE-4: submit() is refused unless weights and cache are on the card. PLACE-5: see
+/// before. GEN-3: a turn goes on from the tokens that its caller means, or it is refused: see
+/// TurnRequest::kept_tokens. PLACE-4: submit() is refused unless weights and cache are on the card. PLACE-5: see
 /// begin_weights() and commit_weights().
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -27,6 +29,9 @@ namespace cohort::compute {
 struct TurnRequest {
   uint64_t request_id = 0;  // of the trajectory: the same in all its turns, another's never
   std::vector<int32_t> append_tokens;
+  /// How many tokens of the trajectory the caller takes the engine to keep, before those appended;
+  /// 0 begins a trajectory. Unset: the engine's own count is not doubted.
+  std::optional<size_t> kept_tokens = {};
   int max_new_tokens = 1;
   std::vector<int32_t> stop_ids;  // a sampled stop id ends the turn and is part of its tokens
   /// Asked about each sampled token that is no stop id, in order, on a thread of the engine; true
@@ -168,13 +173,15 @@ class GenerationEngine {
   // -- turns
   /// Returns Errc::placement (PLACE-4), Errc::backpressure when no more requests may wait,
   /// Errc::closed after stop() or when the engine is lost, Errc::invalid_argument for a bad request
-  /// (a token outside the vocabulary) and where turns are not taken. A turn that cannot fit the
+  /// (a token outside the vocabulary, other tokens kept than the caller says) and where turns are not
+  /// taken. A turn that cannot fit the
   /// context or the whole cache ends with TurnStop::length, not here.
   virtual Expected<void> submit(TurnRequest request) = 0;
   /// Forgets the trajectory: its turn, if one is in flight, gives no output. Unknown: no effect.
   virtual void finish(uint64_t request_id) = 0;
   /// As finish(), but a turn in flight gives its output: what it has sampled, TurnStop::aborted (or
-  /// how it ended, if it was faster). To go on, submit all tokens again as a new trajectory.
+  /// how it ended, if it was faster: the trajectory is forgotten all the same). To go on, submit all
+  /// tokens again as a new trajectory.
   virtual void abort(uint64_t request_id) = 0;
   /// Samples nothing until resume(); turns may be submitted and wait. Idempotent.
   virtual void pause(PauseMode mode) = 0;

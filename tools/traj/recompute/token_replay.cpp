@@ -85,6 +85,7 @@ struct TokenReplay::State {
     request.request_id = first_id + slot;
     request.append_tokens.assign(t.tokens.begin() + static_cast<ptrdiff_t>(open[slot].in_engine),
                                  t.tokens.begin() + static_cast<ptrdiff_t>(part.begin));
+    request.kept_tokens = open[slot].in_engine;
     const actors::AnswerBounds& bounds = rules.bounds.at(t.tag);
     const int room = actors::room_behind(bounds, t.turns.front().response_begin, part.answer);
     request.max_new_tokens = part.ends_turn ? actors::answer_limit(bounds, room, sampled)
