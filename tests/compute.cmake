@@ -11,7 +11,7 @@ set_source_files_properties(unit/compute_kernels_test.cpp unit/compute_storage_t
 
 # Generation: torch-free but for the agreement with the training forward.
 cohort_test(generation_unit_test unit
-  SOURCES unit/generation_parts_test.cpp unit/decode_kernels_test.cpp unit/gemm_test.cpp unit/row_kernels_test.cpp unit/work_team_test.cpp
+  SOURCES unit/generation_parts_test.cpp unit/decode_kernels_test.cpp unit/gemm_test.cpp unit/row_kernels_test.cpp unit/work_team_test.cpp unit/trailing_hash_test.cpp
   DEPS cohort::compute TSAN)
 cohort_test(generation_property_test property
   SOURCES property/generation_engine_test.cpp property/generation_invariance_test.cpp property/generation_seam_test.cpp

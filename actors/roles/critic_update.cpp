@@ -141,7 +141,7 @@ Expected<UpdateReport> CriticUpdater::update(compute::TrainEngine& engine,
           std::vector<double>(packed.values.begin(), packed.values.end()),
           std::vector<double>(packed.advantages.begin(), packed.advantages.end()), packed.mask));
   report.step = request.step;
-  report.param_hash = engine.param_hash();
+  if (report.param_hash == 0) report.param_hash = engine.param_hash();
   report.compute_seconds = now_seconds() - start;
   report.metrics.emplace_back("time/critic_update_s", report.compute_seconds);
   return report;

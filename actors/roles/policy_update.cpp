@@ -102,7 +102,7 @@ Expected<UpdateReport> PolicyUpdater::update(compute::TrainEngine& engine,
   if (first_) first_->close(engine, *report);
   first_.reset();
   report->step = request.step;
-  report->param_hash = engine.param_hash();
+  if (report->param_hash == 0) report->param_hash = engine.param_hash();
   report->compute_seconds = now_seconds() - start;
   return report;
 }

@@ -22,6 +22,7 @@ Expected<void> StepSums::take(const compute::StepReport& report) {
     sums_.add(report.numbers);
     learning_rate_ = report.learning_rate;
     tokens_ += report.tokens;
+    param_hash_ = report.param_hash;
     return {};
   }
   ++nonfinite_;
@@ -36,6 +37,7 @@ void StepSums::write(control::UpdateReport& report) const {
   const double n = std::max<double>(1, static_cast<double>(count_));
   const std::string norm = role_ + "/grad_norm";
   report.tokens = tokens_;
+  report.param_hash = param_hash_.value_or(0);
   report.metrics.emplace_back(loss_, sums_.at(loss_) / n);
   report.metrics.emplace_back(norm, sums_.at(norm) / n);
   report.metrics.emplace_back(role_ + "/lr", learning_rate_);

@@ -2,6 +2,7 @@
 /// The numbers of the optimizer steps of a pipeline step, each reduced by its rule, for the row of
 /// the step: of the policy ("loss", actor/*) or of a critic (critic/*). Not thread-safe.
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "runtime/base/numbers.hpp"
@@ -20,6 +21,7 @@ class StepSums {
   Expected<void> take(const compute::StepReport& report);
   /// An optimizer batch of which no token is left to train on.
   void skip() { ++skipped_; }
+  /// The report's param_hash stays 0 if the last step has not said it.
   void write(control::UpdateReport& report) const;
 
  private:
@@ -29,6 +31,7 @@ class StepSums {
   uint64_t count_ = 0, nonfinite_ = 0, skipped_ = 0, tokens_ = 0;
   Numbers sums_;
   double learning_rate_ = 0;
+  std::optional<uint64_t> param_hash_;  // after the last step
 };
 
 }  // namespace cohort::actors

@@ -44,6 +44,7 @@ TEST(TrainEngine, ThreadsDoNotChangeTheBits) {  // TRAIN-1
     for (int i = 0; i < 3; ++i) {
       StepReport report = rig.engine->step(data.samples, policy_gradient, 1e-2).value();
       EXPECT_GT(report.micro_batches, 4u);
+      EXPECT_EQ(report.param_hash, rig.engine->param_hash());
     }
     hashes.push_back(rig.engine->param_hash());
   }
@@ -64,6 +65,7 @@ uint64_t bf16_hash(const ModelConfig& model, int threads, const SampleSet& data)
     EXPECT_TRUE(report.is_finite);
     EXPECT_GT(report.micro_batches, 1U);
     EXPECT_LT(report.micro_batches, 12U);
+    EXPECT_EQ(report.param_hash, rig.engine->param_hash()) << model.name;
   }
   return rig.engine->param_hash();
 }
@@ -76,6 +78,26 @@ TEST(TrainEngine, MicroBatchesInTurnsGiveTheBitsOfMicroBatchesSideBySide) {
   for (const ModelConfig& model : tests::expert_models(tiny_model())) models.push_back(model);
   for (const ModelConfig& model : models)
     EXPECT_EQ(bf16_hash(model, 1, data), bf16_hash(model, 12, data)) << model.name;
+}
+
+// TRAIN-1: so many that the threads share norm, AdamW and hash.
+TEST(TrainEngine, ManyParametersHaveTheirHashAndBitsWithAnyThreads) {
+  const SampleSet data = random_samples(4, 1);
+  std::vector<std::optional<uint64_t>> hashes;
+  for (const tensor::Dtype dtype : {tensor::Dtype::f32, tensor::Dtype::bf16})
+    for (const int threads : {1, 3}) {
+      TrainEngineOptions options = tiny_options();
+      options.model.dtype = dtype;
+      options.model.vocab_size = 5'000'000 / options.model.hidden_size;
+      options.threads = threads;
+      TrainRig rig(options, uint64_t{256} << 20);
+      rig.onload_all();
+      const StepReport report = rig.engine->step(data.samples, policy_gradient, 1e-2).value();
+      EXPECT_EQ(report.param_hash, rig.engine->param_hash());
+      hashes.push_back(report.param_hash);
+    }
+  EXPECT_EQ(hashes[0], hashes[1]);
+  EXPECT_EQ(hashes[2], hashes[3]);
 }
 
 TEST(TrainEngine, TheSplitChangesNothingBeyondRounding) {

@@ -126,6 +126,7 @@ struct StepReport {
   Numbers numbers;  // of the loss
   uint64_t tokens = 0, response_tokens = 0, micro_batches = 0;
   bool is_finite = true;  // false: the loss or a gradient was NaN or infinite; no step was made
+  std::optional<uint64_t> param_hash;  // of the parameters after it, where it comes at no cost
 };
 
 enum class AdapterUse : uint8_t { on = 0, off = 1 };  // off: the frozen model alone

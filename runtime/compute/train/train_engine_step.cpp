@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <optional>
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/clock.hpp"
@@ -12,6 +13,7 @@
 #include "runtime/compute/generate/work_team.hpp"
 #include "runtime/compute/train/gradient_norm.hpp"
 #include "runtime/compute/train/ordered_work.hpp"
+#include "runtime/compute/train/trailing_hash.hpp"
 #include "runtime/compute/train/train_step.hpp"
 #include "runtime/tensor/checksum.hpp"
 
@@ -296,8 +298,24 @@ std::vector<Piece> pieces_of(const State& s, bool is_shared) {
   return pieces;
 }
 
-/// AdamW on this rank's part, wherever it rests; bf16 parameters follow the master.
-void update_parameters(const State& s, const AdamwScale& scale, WorkTeam& team) {
+/// Returns param_hash() in the making, if the pieces are all there is of a master on the host.
+std::optional<TrailingHash> follow(const State& s, std::span<const Piece> pieces) {
+  if (s.ranks() > 1 || s.math.has_device()) return std::nullopt;
+  const std::byte* all = s.master_buffer().data;
+  std::vector<size_t> ends;
+  for (const Piece& piece : pieces) {
+    const auto begin =
+        static_cast<size_t>(s.layout.specs[piece.spec].offset + piece.begin) * sizeof(float);
+    if (reinterpret_cast<const std::byte*>(piece.parameters) != all + begin) return std::nullopt;
+    ends.push_back(begin + static_cast<size_t>(piece.count) * sizeof(float));
+  }
+  return std::optional<TrailingHash>(std::in_place,
+                                     std::span(all, s.flat_elements() * sizeof(float)), ends);
+}
+
+/// AdamW on this rank's part, wherever it rests; bf16 parameters follow the master. Returns the
+/// hash of all parameters if it is there.
+std::optional<uint64_t> update_parameters(const State& s, const AdamwScale& scale, WorkTeam& team) {
   const bool is_hosted = s.is_optimizer_hosted();
   const std::vector<Piece> pieces = pieces_of(s, team.size() > 1);
   std::vector<float> staging;
@@ -312,11 +330,16 @@ void update_parameters(const State& s, const AdamwScale& scale, WorkTeam& team) 
   };
   if (is_hosted) {  // one staging buffer
     std::ranges::for_each(pieces, update);
-    return;
+    return std::nullopt;
   }
+  std::optional<TrailingHash> hash = follow(s, pieces);
   team.run(static_cast<int64_t>(pieces.size()), 1, [&](int64_t begin, int64_t end, uint32_t) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) update(pieces[i]);
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      update(pieces[i]);
+      if (hash) hash->finished(i);
+    }
   });
+  return hash ? std::optional(hash->digest()) : std::nullopt;
 }
 
 // -- log-probabilities: each rank computes its micro-batches; all get all of them
@@ -405,7 +428,8 @@ Expected<StepReport> TrainEngine::step(std::span<const TrainSample> samples,
     return report;
   }
   if (s.stage() == 0) COHORT_TRY(make_whole(s, *exchange, s.grads_buffer()));
-  update_parameters(s, adamw_scale(s.options.optimizer, norm, learning_rate, s.steps + 1), team);
+  report.param_hash = update_parameters(
+      s, adamw_scale(s.options.optimizer, norm, learning_rate, s.steps + 1), team);
   if (s.stage() == 1 || s.stage() == 2) COHORT_TRY(make_whole(s, *exchange, s.params_buffer()));
   ++s.steps;
   report.grad_norm = norm;
