@@ -1,11 +1,14 @@
 // What a person waits for at a stream of a million trajectories: to find one, to search all, to see
 // a new one; and what the stream costs on disk. One JSON line per case (docs/bench.md).
-//   traj_bench [--dir=FOLDER] [--trajectories=1000000] [--repeats=7] [--traj=PROGRAM]
+//   traj_bench [--dir=FOLDER] [--trajectories=1000000] [--repeats=7] [--traj=PROGRAM] [--append]
+// --append: that case alone.
 // seek  = Reader::open, find, decode, with nothing of the stream in the page cache; its ceiling is
 //         a cold read of as many bytes at a known place.
 // grep  = the program `traj grep --count`, start to end, with the stream in the page cache; its
 //         ceiling is a read of all segments into one buffer by one thread, and by all cores.
 // tail  = from the return of append() to the line of `traj tail -f` in a pipe.
+// append = Writer::append_trajectory and close(), plain and packed (recording.compression: zstd) in
+//         turns; the packed stream's bytes over the plain one's.
 // size  = bytes of segments over bytes of columns and over bytes of headers and columns.
 // Each is measured at rest and again while a writer appends to the stream (k_live_rate).
 #include <fmt/format.h>
@@ -42,11 +45,13 @@ constexpr uint64_t k_live_step = 1 << 30;  // above every step of the stream
 constexpr int k_tail_lines = 20000;        // 4 s, most of them after the follower has caught up
 constexpr uint64_t k_long_trajectories = 4000;
 constexpr uint32_t k_long_tokens = 4096;  // more than those of a game
+constexpr uint64_t k_appends_bytes = uint64_t{100} << 20;  // of a repeat, about
 
 struct Settings {
   std::filesystem::path folder = ".", traj;
   uint64_t trajectories = 1'000'000;
   int repeats = 7;
+  bool is_append_only = false;
 };
 
 double percentile(std::vector<double> x, double p) {
@@ -306,7 +311,54 @@ void print_size(const std::filesystem::path& folder, uint64_t count, uint32_t mo
   std::fflush(stdout);
 }
 
+/// Appends the trajectories to a stream of its own; returns its bytes.
+uint64_t append_all(const std::filesystem::path& folder, const std::vector<proto::Trajectory>& all,
+                    stream::Compression compression, Times& times) {
+  std::filesystem::remove_all(folder);
+  times.add(timed(RUSAGE_SELF, [&] {
+    auto writer =
+        stream::Writer::open(folder, {.run_id = "bench", .compression = compression}).value();
+    for (const proto::Trajectory& x : all) writer.append_trajectory(x).value();
+    writer.close().value();
+  }));
+  const uint64_t bytes = bench::segment_bytes(folder);
+  std::filesystem::remove_all(folder);
+  return bytes;
+}
+
+void run_appends(const Settings& settings, uint32_t more_tokens) {
+  std::vector<proto::Trajectory> all;
+  uint64_t columns_bytes = 0;
+  for (uint64_t n = 0; columns_bytes < k_appends_bytes; ++n) {
+    const proto::TrajectoryKey key = bench::sample_key(n);
+    all.push_back(bench::sample_trajectory(key.step, key.group, key.index, more_tokens));
+    columns_bytes += bench::columns_bytes(all.back());
+  }
+  Times plain, packed;
+  uint64_t plain_bytes = 0, packed_bytes = 0;
+  for (int i = 0; i < settings.repeats; ++i) {
+    const std::filesystem::path folder = settings.folder / "traj_bench.append";
+    plain_bytes = append_all(folder, all, stream::Compression::none, plain);
+    packed_bytes = append_all(folder, all, stream::Compression::zstd, packed);
+  }
+  const auto count = static_cast<double>(all.size());
+  fmt::print(
+      "{{\"bench\":\"traj\",\"case\":\"append\",\"more_tokens\":{},\"plain_per_s\":{:.0f},"
+      "\"packed_per_s\":{:.0f},\"packed_of_plain_speed\":{:.3f},\"packed_us_cpu\":{:.1f},"
+      "\"plain_us_cpu\":{:.1f},\"packed_of_plain_bytes\":{:.3f},\"packed_of_columns\":{:.3f},"
+      "\"n\":{}}}\n",
+      more_tokens, count / median(plain.wall), count / median(packed.wall),
+      median(plain.wall) / median(packed.wall), median(packed.cpu) / count * 1e6,
+      median(plain.cpu) / count * 1e6,
+      static_cast<double>(packed_bytes) / static_cast<double>(plain_bytes),
+      static_cast<double>(packed_bytes) / static_cast<double>(columns_bytes), settings.repeats);
+  std::fflush(stdout);
+}
+
 void run(const Settings& settings) {
+  run_appends(settings, 0);
+  run_appends(settings, k_long_tokens);
+  if (settings.is_append_only) return;
   const std::filesystem::path folder =
       settings.folder / fmt::format("traj_bench.{}", settings.trajectories);
   print_size(settings.folder / "traj_bench.long", k_long_trajectories, k_long_tokens);
@@ -330,6 +382,8 @@ int main(int argc, char** argv) {
     };
     if (const char* folder = value("--dir="))
       settings.folder = folder;
+    else if (text == "--append")
+      settings.is_append_only = true;
     else if (const char* traj = value("--traj="))
       settings.traj = traj;
     else if (const char* repeats = value("--repeats="))

@@ -79,6 +79,10 @@ proto::Trajectory sample_trajectory(uint64_t step, uint32_t group, uint32_t inde
   return x;
 }
 
+uint64_t columns_bytes(const proto::Trajectory& x) {
+  return x.tokens.size() * (4 + 1 + 4 + 4 + 4);  // token, mask, two log-probs, version
+}
+
 StreamSize make_stream(const std::filesystem::path& folder, uint64_t count, uint32_t more_tokens,
                        stream::WriterOptions options) {
   std::filesystem::remove_all(folder);
@@ -97,7 +101,7 @@ StreamSize make_stream(const std::filesystem::path& folder, uint64_t count, uint
                       std::as_bytes(std::span(encoded.header)), encoded.columns.bytes())
         .value();
     size.headers_bytes += encoded.header.size();
-    size.columns_bytes += x.tokens.size() * (4 + 1 + 4 + 4 + 4);
+    size.columns_bytes += columns_bytes(x);
   }
   writer.close().value();
   size.stored_bytes = segment_bytes(folder);

@@ -19,6 +19,9 @@ proto::TrajectoryKey sample_key(uint64_t n);
 proto::Trajectory sample_trajectory(uint64_t step, uint32_t group, uint32_t index,
                                     uint32_t more_tokens = 0);
 
+/// Bytes of a sample's columns, without padding between them.
+uint64_t columns_bytes(const proto::Trajectory& x);
+
 struct StreamSize {
   uint64_t stored_bytes = 0;   // of the segments
   uint64_t columns_bytes = 0;  // of the columns, without padding between them

@@ -10,6 +10,7 @@ namespace cohort::config {
 struct RecordingSection {
   bool enabled = true;
   uint64_t segment_bytes = uint64_t{64} << 20;
+  std::string compression = "none";  // or zstd
   bool operator==(const RecordingSection&) const = default;
 };
 

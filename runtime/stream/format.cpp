@@ -19,6 +19,8 @@ constexpr std::array<char, 8> k_index_magic = {'C', 'O', 'H', 'O', 'R', 'T', 'I'
 constexpr uint32_t k_record_magic = 0x43455243;  // "CREC"
 constexpr uint8_t k_has_step = 1;
 constexpr uint8_t k_has_trajectory = 2;
+constexpr uint8_t k_is_packed = 4;
+constexpr uint16_t k_index_version = 1;
 
 /// Checksum of a block's first 56 bytes under a stream id (STREAM-3).
 uint64_t block_checksum(std::span<const std::byte, 64> block, uint64_t stream_id) {
@@ -28,9 +30,10 @@ uint64_t block_checksum(std::span<const std::byte, 64> block, uint64_t stream_id
   return tensor::checksum64(bytes);
 }
 
-uint8_t key_flags(const RecordKey& key) {
-  return static_cast<uint8_t>((key.step ? k_has_step : 0) |
-                              (key.trajectory ? k_has_trajectory : 0));
+uint8_t flags_of(const RecordInfo& info) {
+  return static_cast<uint8_t>((info.key.step ? k_has_step : 0) |
+                              (info.key.trajectory ? k_has_trajectory : 0) |
+                              (info.is_packed ? k_is_packed : 0));
 }
 
 /// Bytes 4-7, 12-15 and 32-47 are the same in a prefix and in an index entry.
@@ -39,7 +42,7 @@ void put_key(Block& block, const RecordInfo& info) {
   proto::TrajectoryKey trajectory = key.trajectory.value_or(proto::TrajectoryKey{});
   put_field(block, 4, static_cast<uint16_t>(info.type));
   put_field(block, 6, static_cast<uint8_t>(trajectory.kind));
-  put_field(block, 7, key_flags(key));
+  put_field(block, 7, flags_of(info));
   put_field(block, 12, trajectory.group);
   put_field(block, 32, key.step.value_or(0));
   put_field(block, 40, trajectory.index);
@@ -50,6 +53,7 @@ void get_key(BlockView block, RecordInfo& info) {
   info.type = static_cast<RecordType>(get_field<uint16_t>(block, 4));
   auto flags = get_field<uint8_t>(block, 7);
   auto step = get_field<uint64_t>(block, 32);
+  info.is_packed = (flags & k_is_packed) != 0;
   if ((flags & k_has_step) != 0) info.key.step = step;
   if ((flags & k_has_trajectory) != 0)
     info.key.trajectory =
@@ -100,7 +104,7 @@ DecodedSegmentHeader decode_segment_header(
   result.is_damaged =
       std::memcmp(bytes.data(), k_segment_magic.data(), k_segment_magic.size()) != 0 ||
       get_field<uint64_t>(bytes, 120) != tensor::checksum64(bytes.first(120));
-  result.is_newer = !result.is_damaged && x.version > k_format_version;
+  result.is_newer = !result.is_damaged && x.version > k_format_version_max;
   return result;
 }
 
@@ -113,8 +117,9 @@ bool is_padding_zero(const RecordInfo& info, std::span<const std::byte> body) {
   auto is_zero = [](std::span<const std::byte> bytes) {
     return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
   };
-  uint64_t columns_begin = align_up(info.header_bytes);
-  return is_zero(body.subspan(info.header_bytes, columns_begin - info.header_bytes)) &&
+  const uint64_t header_bytes = info.stored_header_bytes();
+  uint64_t columns_begin = align_up(header_bytes);
+  return is_zero(body.subspan(header_bytes, columns_begin - header_bytes)) &&
          is_zero(body.subspan(columns_begin + info.columns_bytes));
 }
 
@@ -146,7 +151,7 @@ std::optional<DecodedPrefix> decode_prefix(BlockView bytes, uint64_t stream_id) 
 Block encode_index_header(const IndexHeader& x) {
   Block block{};
   std::memcpy(block.data(), k_index_magic.data(), k_index_magic.size());
-  put_field(block, 8, k_format_version);
+  put_field(block, 8, k_index_version);
   put_field(block, 12, x.segment);
   put_field(block, 16, x.stream_id);
   seal(block, x.stream_id);
@@ -156,7 +161,7 @@ Block encode_index_header(const IndexHeader& x) {
 std::optional<IndexHeader> decode_index_header(BlockView bytes) {
   IndexHeader x{get_field<uint32_t>(bytes, 12), get_field<uint64_t>(bytes, 16)};
   if (std::memcmp(bytes.data(), k_index_magic.data(), k_index_magic.size()) != 0 ||
-      get_field<uint16_t>(bytes, 8) != k_format_version || !is_sealed(bytes, x.stream_id))
+      get_field<uint16_t>(bytes, 8) != k_index_version || !is_sealed(bytes, x.stream_id))
     return std::nullopt;
   return x;
 }

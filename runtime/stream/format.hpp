@@ -3,7 +3,7 @@
 /// Pure and thread-safe; shared by writer, reader and verifier, so that they cannot disagree.
 /// STREAM-1: every record starts at a multiple of 64 and covers whole 64-byte blocks.
 /// STREAM-2: every byte of a record is covered: prefix by its checksum, header and columns by the
-/// body checksum inside the prefix, padding by being zero.
+/// body checksum inside the prefix, padding by being zero. Of a packed record that is the frame.
 /// STREAM-3: a prefix counts only under the stream id of its segment, so that a stream embedded in
 /// a payload, or a segment of another run, is never taken for ours.
 #include <array>
@@ -19,7 +19,9 @@
 
 namespace cohort::stream {
 
-inline constexpr uint16_t k_format_version = 1;
+/// A segment says the oldest of them that it needs: 2 if it may hold packed records.
+inline constexpr uint16_t k_format_version = 1, k_format_version_packed = 2;
+inline constexpr uint16_t k_format_version_max = k_format_version_packed;
 inline constexpr uint64_t k_alignment = 64;  // a cache line; columns can be mapped as they are
 inline constexpr uint64_t k_segment_header_bytes = 128;
 inline constexpr uint64_t k_prefix_bytes = 64;
@@ -78,10 +80,11 @@ struct DecodedSegmentHeader {
 DecodedSegmentHeader decode_segment_header(
     std::span<const std::byte, k_segment_header_bytes> bytes);
 
-/// Returns the checksum of a record's header and columns, as the prefix holds it.
+/// Returns the checksum of a record's header and columns as they are stored, as the prefix holds
+/// it.
 uint64_t body_checksum(std::span<const std::byte> header, std::span<const std::byte> columns);
 
-/// Returns whether the padding in a record's body (all bytes behind its prefix) is zero.
+/// Returns whether the padding in a record's stored body (all bytes behind its prefix) is zero.
 bool is_padding_zero(const RecordInfo& info, std::span<const std::byte> body);
 
 /// `info.id` is not part of a prefix: its place says it.

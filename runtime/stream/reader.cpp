@@ -44,7 +44,7 @@ Expected<std::optional<Record>> Reader::next() {
   while (true) {
     COHORT_ASSIGN(ScanItem item, scanner_->next());
     if (item.state == ScanState::record)
-      return std::optional(Record{std::move(item.info), std::move(item.body)});
+      return std::optional(Record{std::move(item.info), std::move(item.body), item.columns_bytes});
     if (item.state == ScanState::damaged)
       return Error{Errc::corrupt, fmt::format("{}: record {} at {}: {}", scanner_->path().string(),
                                               item.info.number, item.info.id.offset, item.what)};
@@ -94,10 +94,9 @@ Expected<Record> Reader::read(const RecordInfo& info) {
   if (prefix) prefix->info.id = info.id;
   if (!prefix || !(prefix->info == info))
     return corrupt("another record, or none, is in its place");
-  Record record{info, bytes.slice(k_prefix_bytes, bytes.size_bytes() - k_prefix_bytes)};
-  if (prefix->body_checksum != body_checksum(record.header(), record.columns()))
-    return corrupt("header or columns do not match their checksum");
-  if (!is_padding_zero(info, record.body.bytes())) return corrupt("the padding is not zero");
+  auto record = record_of(info, prefix->body_checksum,
+                          bytes.slice(k_prefix_bytes, bytes.size_bytes() - k_prefix_bytes));
+  if (!record) return record.error().with_context(info.describe());
   return record;
 }
 

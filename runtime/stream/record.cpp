@@ -8,6 +8,7 @@
 
 #include "runtime/proto/codec.hpp"
 #include "runtime/stream/format.hpp"
+#include "runtime/stream/packing.hpp"
 
 namespace cohort::stream {
 namespace {
@@ -61,7 +62,9 @@ std::optional<RecordType> parse_record_type(std::string_view name) {
   return std::nullopt;
 }
 
-uint64_t RecordInfo::size_bytes() const { return record_bytes(header_bytes, columns_bytes); }
+uint64_t RecordInfo::size_bytes() const { 
+  return record_bytes(stored_header_bytes(), columns_bytes);
+}
 
 std::string RecordInfo::describe() const {
   std::string what(to_string(type));
@@ -77,7 +80,7 @@ std::span<const std::byte> Record::header() const {
 }
 
 std::span<const std::byte> Record::columns() const {
-  return body.bytes().subspan(align_up(info.header_bytes), info.columns_bytes);
+  return body.bytes().subspan(align_up(info.header_bytes), columns_bytes);
 }
 
 std::string_view Record::text() const {
@@ -92,6 +95,18 @@ Expected<proto::Trajectory> Record::trajectory() const {
   if (batch->size() != 1)
     return Error{Errc::corrupt, info.describe() + ": not exactly one trajectory"};
   return std::move(batch->front());
+}
+
+Expected<Record> record_of(const RecordInfo& info, uint64_t checksum, tensor::Buffer stored) {
+  const std::span<const std::byte> body = stored.bytes();
+  const auto header = body.first(info.stored_header_bytes());
+  const auto columns = body.subspan(align_up(header.size()), info.columns_bytes);
+  if (checksum != body_checksum(header, columns))
+    return Error{Errc::corrupt, "header or columns do not match their checksum"};
+  if (!is_padding_zero(info, body)) return Error{Errc::corrupt, "the padding is not zero"};
+  if (!info.is_packed) return Record{info, std::move(stored), info.columns_bytes};
+  COHORT_ASSIGN(Unpacked unpacked, unpack(columns, info.header_bytes));
+  return Record{info, std::move(unpacked.body), unpacked.columns_bytes};
 }
 
 Expected<RecordKey> key_of(RecordType type, std::span<const std::byte> header,

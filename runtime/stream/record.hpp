@@ -54,18 +54,23 @@ struct RecordInfo {
   RecordId id;
   uint64_t number = 0;  // 0, 1, 2 … through the whole stream
   RecordType type = RecordType::event;
-  uint64_t header_bytes = 0, columns_bytes = 0;
+  uint64_t header_bytes = 0;
+  uint64_t columns_bytes = 0;  // as stored; packed: of the frame, which has the header too
   RecordKey key;
+  bool is_packed = false;  // header and columns are one zstd frame (packing.hpp)
   bool operator==(const RecordInfo&) const = default;
   /// Returns the bytes on disk, padding included.
   uint64_t size_bytes() const;
+  /// Returns how many bytes of the header lie before what `columns_bytes` counts.
+  uint64_t stored_header_bytes() const { return is_packed ? 0 : header_bytes; }
   /// Returns "record 12 (trajectory train/step 3/group 1/index 0) in segment 0 at 4096".
   std::string describe() const;
 };
 
 struct Record {
   RecordInfo info;
-  tensor::Buffer body;  // header, padding, columns, padding as on disk
+  tensor::Buffer body;         // header, padding, columns, padding: as on disk, or unpacked
+  uint64_t columns_bytes = 0;  // of it
 
   std::span<const std::byte> header() const;
   std::span<const std::byte> columns() const;
@@ -74,6 +79,10 @@ struct Record {
   /// Returns Errc::corrupt if this is no trajectory or its bytes do not decode to exactly one.
   Expected<proto::Trajectory> trajectory() const;
 };
+
+/// Returns the record of a body as it is stored (all bytes behind its prefix). Returns Errc::corrupt,
+/// saying what, if checksum, padding or frame does not hold.
+Expected<Record> record_of(const RecordInfo& info, uint64_t body_checksum, tensor::Buffer stored);
 
 /// Returns the key that a record with these bytes is filed under: from the trajectory, or the
 /// `step` of the JSON object. Returns Errc::invalid_argument if they are not what `type` demands.

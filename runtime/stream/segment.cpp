@@ -22,7 +22,7 @@ Expected<std::optional<DecodedSegmentHeader>> read_segment_header(const File& fi
     return Error{
         Errc::protocol,
         fmt::format("{}: written in format {}, this program reads up to {}: use a newer one",
-                    file.path().string(), header.header.version, k_format_version)};
+                    file.path().string(), header.header.version, k_format_version_max)};
   return std::optional(header);
 }
 
@@ -56,6 +56,7 @@ Expected<StreamInfo> probe_stream(const std::filesystem::path& folder) {
     info.stream_id = header->header.stream_id;
     info.created_us = header->header.created_us;
     info.run_id = header->header.run_id;
+    info.is_packed = header->header.version >= k_format_version_packed;
     return info;
   }
   if (damaged) {  // no header holds: the sidecar knows the id, the rest is as good as it looks
@@ -95,6 +96,7 @@ Expected<void> SegmentScanner::read_header() {
     return {};
   offset_ = k_segment_header_bytes;
   const SegmentHeader& header = decoded->header;
+  if (!decoded->is_damaged) version_ = header.version;
   std::string what;
   if (decoded->is_damaged)
     what = "the segment header does not match its checksum";
@@ -189,6 +191,24 @@ Expected<ScanItem> SegmentScanner::item_without_prefix() {
   return item;
 }
 
+/// Checks the record's body and puts it into the item, unpacked; else `what` says what is damaged.
+Expected<void> SegmentScanner::take_body(const DecodedPrefix& prefix, ScanItem& item) {
+  const RecordInfo& info = item.info;
+  COHORT_ASSIGN(const auto bytes, view(offset_, info.size_bytes()));
+  auto record = record_of(info, prefix.body_checksum,
+                          window_.slice(offset_ + k_prefix_bytes - window_offset_,
+                                        bytes.size() - k_prefix_bytes));
+  if (!record) {
+    if (record.error().code != Errc::corrupt) return record.error();
+    item.state = ScanState::damaged;
+    item.what = record.error().detail;
+    return {};
+  }
+  item.body = std::move(record->body);
+  item.columns_bytes = record->columns_bytes;
+  return {};
+}
+
 Expected<ScanItem> SegmentScanner::item_of(const DecodedPrefix& prefix) {
   ScanItem item{ScanState::record, prefix.info, true, {}, {}};
   item.info.id = {segment_, offset_};
@@ -212,19 +232,7 @@ Expected<ScanItem> SegmentScanner::item_of(const DecodedPrefix& prefix) {
     torn.is_prefix_intact = true;
     return torn;
   }
-  if (depth_ == ScanDepth::body) {
-    COHORT_ASSIGN(auto bytes, view(offset_, info.size_bytes()));
-    auto body = bytes.subspan(k_prefix_bytes);
-    auto header = body.first(info.header_bytes);
-    auto columns = body.subspan(align_up(info.header_bytes), info.columns_bytes);
-    if (prefix.body_checksum != body_checksum(header, columns))
-      item.what = "header or columns do not match their checksum";
-    else if (!is_padding_zero(info, body))
-      item.what = "the padding is not zero";
-    item.state = item.what.empty() ? ScanState::record : ScanState::damaged;
-    if (item.state == ScanState::record)
-      item.body = window_.slice(offset_ + k_prefix_bytes - window_offset_, body.size());
-  }
+  if (depth_ == ScanDepth::body) COHORT_TRY(take_body(prefix, item));
   offset_ = end;
   ++number_;
   return item;

@@ -26,6 +26,7 @@ struct StreamInfo {
   uint64_t stream_id = 0;
   uint64_t created_us = 0;  // wall clock
   std::string run_id;
+  bool is_packed = false;          // records may be, in the first segment whose header holds
   std::vector<uint32_t> segments;  // ascending
 };
 
@@ -45,8 +46,9 @@ struct ScanItem {
   ScanState state = ScanState::end;
   RecordInfo info;  // damaged: place and number; the rest as far as `is_prefix_intact`
   bool is_prefix_intact = false;
-  tensor::Buffer body;  // of a record at depth body
-  std::string what;     // of torn and damaged
+  tensor::Buffer body;         // of a record at depth body: see Record
+  std::string what;            // of torn and damaged
+  uint64_t columns_bytes = 0;  // in `body`
 };
 
 class SegmentScanner {
@@ -62,6 +64,7 @@ class SegmentScanner {
   void seek(uint64_t offset, uint64_t number);
   uint64_t offset() const { return offset_; }       // of the next item
   uint64_t next_number() const { return number_; }  // expected there
+  uint16_t version() const { return version_; }     // of the segment's format
   const std::filesystem::path& path() const { return file_.path(); }
 
  private:
@@ -71,11 +74,13 @@ class SegmentScanner {
   Expected<uint64_t> find_prefix(uint64_t offset);
   Expected<ScanItem> item_without_prefix();
   Expected<ScanItem> item_of(const DecodedPrefix& prefix);
+  Expected<void> take_body(const DecodedPrefix& prefix, ScanItem& item);
   ScanItem stop(ScanState state, std::string what);
 
   File file_;
   uint32_t segment_ = 0;
   uint64_t stream_id_ = 0;
+  uint16_t version_ = k_format_version;
   std::optional<uint64_t> first_record_;
   ScanDepth depth_ = ScanDepth::body;
   uint64_t size_ = 0;                    // of the file, as last looked up

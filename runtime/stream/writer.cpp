@@ -11,6 +11,7 @@
 #include "runtime/proto/codec.hpp"
 #include "runtime/stream/format.hpp"
 #include "runtime/stream/index.hpp"
+#include "runtime/stream/packing.hpp"
 #include "runtime/stream/segment.hpp"
 #include "runtime/stream/segment_steps.hpp"
 #include "runtime/stream/stream_file.hpp"
@@ -81,6 +82,10 @@ struct Writer::State {
   bool is_closed = false;
   WriterStats stats;
 
+  uint16_t version() const {
+    return options.compression == Compression::none ? k_format_version : k_format_version_packed;
+  }
+
   // -- recovery
   Expected<void> start() {
     std::error_code code;
@@ -101,7 +106,8 @@ struct Writer::State {
     return recover(std::move(segments));
   }
   /// Reads the last segment through, cuts its torn tail and goes on there; on damage goes on in a
-  /// new segment and leaves the old one alone, since records behind the damage are good.
+  /// new segment and leaves the old one alone, since records behind the damage are good. So it does
+  /// behind a segment whose readers may know no packed records.
   Expected<void> recover(std::vector<uint32_t> segments) {
     recovered.is_reopened = true;
     while (!segments.empty()) {
@@ -129,7 +135,9 @@ struct Writer::State {
     std::error_code code;
     uint64_t size = std::filesystem::file_size(scanner.path(), code);
     recovered.torn_bytes += code || size < scanner.offset() ? 0 : size - scanner.offset();
-    if (recovered.damage.empty()) return continue_segment(last, scanner.offset(), records);
+    const bool can_go_on = scanner.version() >= version();
+    if (recovered.damage.empty() && can_go_on)
+      return continue_segment(last, scanner.offset(), records);
     if (!code && size > scanner.offset()) {
       COHORT_ASSIGN(File damaged, File::open(scanner.path(), OpenMode::append));
       COHORT_TRY(damaged.truncate(scanner.offset()));
@@ -166,7 +174,8 @@ struct Writer::State {
     std::filesystem::path path = segment_path(folder, number);
     uint64_t reserved =
         std::max<uint64_t>(options.segment_bytes, k_segment_header_bytes + record_size);
-    SegmentHeader header{.segment = number,
+    SegmentHeader header{.version = version(),
+                         .segment = number,
                          .first_record = next_number,
                          .created_us = static_cast<uint64_t>(wall_time_us()),
                          .stream_id = stream_id,
@@ -332,6 +341,14 @@ Expected<RecordId> Writer::append_keyed(RecordType type, const RecordKey& key,
   info.key = key;
   info.header_bytes = header.size();
   info.columns_bytes = columns.size();
+  std::span<const std::byte> frame;
+  if (state_->options.compression == Compression::zstd) frame = pack(header, columns);
+  if (!frame.empty()) {
+    info.is_packed = true;
+    info.columns_bytes = frame.size();
+    header = {};
+    columns = frame;
+  }
   uint64_t checksum = body_checksum(header, columns);
   std::lock_guard lock(state_->mutex);
   return state_->write(std::move(info), checksum, header, columns);

@@ -22,10 +22,16 @@
 
 namespace cohort::stream {
 
+enum class Compression : uint8_t {
+  none,
+  zstd  // each record that is smaller so (packing.hpp); needs a reader of format 2
+};
+
 struct WriterOptions {
   std::string run_id = {};                  // must match that of an existing stream, unless empty
   size_t segment_bytes = size_t{64} << 20;  // a larger record gets a segment of its own
   bool preallocate = true;                  // finds a full disk at the start of a segment
+  Compression compression = Compression::none;
 };
 
 /// The state in which open() found an existing stream.

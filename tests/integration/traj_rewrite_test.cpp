@@ -68,6 +68,31 @@ class TrajRewrite : public ::testing::Test {
   cohort::test::TempFolder folder_;
 };
 
+// The same records, packed; a stream stays as it is unless one asks for the other.
+TEST_F(TrajRewrite, CompactPacksAndUnpacks) {
+  const auto before = newest_of(stream());
+  const auto is_packed = [](const fs::path& folder) {
+    return std::ranges::any_of(read_all(folder), [](const Record& x) { return x.info.is_packed; });
+  };
+  EXPECT_FALSE(is_packed(stream()));
+  for (const auto& [words, expected] :
+       std::vector<std::pair<std::vector<std::string>, bool>>{{{"--compression", "zstd"}, true},
+                                                              {{}, true},
+                                                              {{"--compression", "none"}, false},
+                                                              {{}, false}}) {
+    std::vector<std::string> command = {"compact", run().string(), "--in-place"};
+    command.insert(command.end(), words.begin(), words.end());
+    const Said said = traj(command);
+    ASSERT_EQ(said.code, 0) << said.err;
+    EXPECT_EQ(is_packed(stream()), expected);
+    EXPECT_EQ(newest_of(stream()), before);
+    EXPECT_TRUE(verify(stream())->is_clean());
+  }
+  const Said unknown = traj({"compact", run().string(), "--in-place", "--compression", "lz4"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_NE(unknown.err.find("--compression"), std::string::npos) << unknown.err;
+}
+
 TEST_F(TrajRewrite, PruneKeepsStepsAndWhatHasNone) {
   const std::string before = read_bytes(segment_path(stream(), 0));
   const Said said = traj({"prune", run(), "-o", out(), "--keep-steps", "1:1"});

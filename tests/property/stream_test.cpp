@@ -1,19 +1,38 @@
-// The stream under every cut and every flipped byte, and while it is written.
+// The stream under every cut and every flipped byte, and while it is written; packed or not.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <atomic>
 #include <thread>
 
+#include "runtime/proto/codec.hpp"
 #include "runtime/stream/format.hpp"
+#include "runtime/stream/packing.hpp"
 #include "tests/support/stream_folder.hpp"
 
 namespace cohort::stream::test {
 namespace {
 
-TEST(Stream, RoundTripOverSegments) {
+class Stream : public ::testing::TestWithParam<Compression> {
+ protected:
+  static WriterOptions small(size_t segment_bytes = size_t{1} << 20) {
+    return small_segments(segment_bytes, GetParam());
+  }
+};
+class StreamIndex : public Stream {};
+class StreamLive : public Stream {};
+
+std::string name_of(const ::testing::TestParamInfo<Compression>& info) {
+  return info.param == Compression::zstd ? "packed" : "plain";
+}
+constexpr auto k_both = [] { return ::testing::Values(Compression::none, Compression::zstd); };
+INSTANTIATE_TEST_SUITE_P(As, Stream, k_both(), name_of);
+INSTANTIATE_TEST_SUITE_P(As, StreamIndex, k_both(), name_of);
+INSTANTIATE_TEST_SUITE_P(As, StreamLive, k_both(), name_of);
+
+TEST_P(Stream, RoundTripOverSegments) {
   StreamFolder folder;
-  fill(folder.path(), 6, small_segments(4096));
+  fill(folder.path(), 6, small(2048));
   auto records = read_all(folder.path());
   ASSERT_EQ(records.size(), 31U);
   EXPECT_GT(records.back().info.id.segment, 1U);
@@ -27,10 +46,10 @@ TEST(Stream, RoundTripOverSegments) {
   EXPECT_EQ(report->records, 31U);
 }
 
-TEST(Stream, ReopenedStreamGoesOn) {
+TEST_P(Stream, ReopenedStreamGoesOn) {
   StreamFolder folder;
-  fill(folder.path(), 2, small_segments());
-  auto writer = Writer::open(folder.path(), small_segments());
+  fill(folder.path(), 2, small());
+  auto writer = Writer::open(folder.path(), small());
   ASSERT_TRUE(writer);
   EXPECT_TRUE(writer->recovered().is_reopened);
   EXPECT_EQ(writer->recovered().describe(), "");
@@ -40,9 +59,9 @@ TEST(Stream, ReopenedStreamGoesOn) {
   EXPECT_TRUE(verify(folder.path())->is_clean());
 }
 
-TEST(Stream, CutAtEveryByteLeavesExactlyTheRecordsBefore) {  // STREAM-4
+TEST_P(Stream, CutAtEveryByteLeavesExactlyTheRecordsBefore) {  // STREAM-4
   StreamFolder folder;
-  fill(folder.path(), 1, small_segments());
+  fill(folder.path(), 1, small());
   auto records = infos_of(read_all(folder.path()));
   std::string whole = read_bytes(folder.segment(0));
   for (size_t cut = 0; cut < whole.size(); ++cut) {
@@ -56,7 +75,7 @@ TEST(Stream, CutAtEveryByteLeavesExactlyTheRecordsBefore) {  // STREAM-4
     ASSERT_TRUE(report);
     ASSERT_EQ(report->damage_count, 0U);
     ASSERT_EQ(report->torn_tail_bytes, torn);
-    auto writer = Writer::open(folder.path(), small_segments());
+    auto writer = Writer::open(folder.path(), small());
     ASSERT_TRUE(writer) << writer.error().detail;
     ASSERT_EQ(writer->recovered().records, kept);
     ASSERT_EQ(writer->recovered().torn_bytes, torn);
@@ -68,9 +87,9 @@ TEST(Stream, CutAtEveryByteLeavesExactlyTheRecordsBefore) {  // STREAM-4
   }
 }
 
-TEST(Stream, AnyFlippedByteIsFoundAndNamed) {  // STREAM-2
+TEST_P(Stream, AnyFlippedByteIsFoundAndNamed) {  // STREAM-2
   StreamFolder folder;
-  fill(folder.path(), 1, small_segments());
+  fill(folder.path(), 1, small());
   auto records = infos_of(read_all(folder.path()));
   std::string whole = read_bytes(folder.segment(0));
   size_t at = 0;
@@ -98,15 +117,15 @@ TEST(Stream, AnyFlippedByteIsFoundAndNamed) {  // STREAM-2
   }
 }
 
-TEST(Stream, WriterLeavesDamageAndGoesOnBehindIt) {
+TEST_P(Stream, WriterLeavesDamageAndGoesOnBehindIt) {
   StreamFolder folder;
-  fill(folder.path(), 1, small_segments());
+  fill(folder.path(), 1, small());
   auto records = infos_of(read_all(folder.path()));
   std::string bytes = read_bytes(folder.segment(0));
   bytes[records[2].id.offset + 100] ^= 1;
   write_bytes(folder.segment(0), bytes);
   {
-    auto writer = Writer::open(folder.path(), small_segments());
+    auto writer = Writer::open(folder.path(), small());
     ASSERT_TRUE(writer);
     EXPECT_NE(writer->recovered().damage.find("record 2"), std::string::npos);
     ASSERT_TRUE(writer->append_trajectory(small_trajectory(1, 0, 0)));
@@ -117,9 +136,9 @@ TEST(Stream, WriterLeavesDamageAndGoesOnBehindIt) {
   EXPECT_EQ(report->records, records.size());
 }
 
-TEST(Stream, MissingSegmentIsDamage) {
+TEST_P(Stream, MissingSegmentIsDamage) {
   StreamFolder folder;
-  fill(folder.path(), 6, small_segments(4096));
+  fill(folder.path(), 6, small(2048));
   std::filesystem::remove(folder.segment(1));
   auto report = verify(folder.path());
   ASSERT_TRUE(report);
@@ -127,9 +146,9 @@ TEST(Stream, MissingSegmentIsDamage) {
   EXPECT_EQ(report->damages.front().id.segment, 1U);
 }
 
-TEST(Stream, RepairCutsTornTailAndDamagedEndOnly) {
+TEST_P(Stream, RepairCutsTornTailAndDamagedEndOnly) {
   StreamFolder folder;
-  fill(folder.path(), 1, small_segments());
+  fill(folder.path(), 1, small());
   auto records = infos_of(read_all(folder.path()));
   std::string bytes = read_bytes(folder.segment(0));
   bytes[records.back().id.offset + 70] ^= 1;
@@ -141,26 +160,88 @@ TEST(Stream, RepairCutsTornTailAndDamagedEndOnly) {
   EXPECT_EQ(read_all(folder.path()).size(), records.size() - 1);
 }
 
-TEST(Stream, NewerFormatIsAClearError) {
+TEST_P(Stream, NewerFormatIsAClearError) {
   StreamFolder folder;
-  auto bytes = encode_segment_header({.version = k_format_version + 1, .stream_id = 1});
+  auto bytes = encode_segment_header({.version = k_format_version_max + 1, .stream_id = 1});
   write_bytes(folder.segment(0), std::string(reinterpret_cast<char*>(bytes.data()), bytes.size()));
   EXPECT_EQ(Reader::open(folder.path()).error().code, Errc::protocol);
   EXPECT_EQ(verify(folder.path()).error().code, Errc::protocol);
   EXPECT_EQ(Writer::open(folder.path()).error().code, Errc::protocol);
 }
 
-TEST(Stream, SecondWriterAndForeignRunAreRefused) {
+// Each record that has grown smaller, and no other; what reads it again is what was written.
+TEST(StreamPacking, PacksWhatGrowsSmaller) {
+  StreamFolder plain, packed;
+  fill(plain.path(), 3, small_segments());
+  fill(packed.path(), 3, small_segments(size_t{1} << 20, Compression::zstd));
+  const auto expected = read_all(plain.path()), found = read_all(packed.path());
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    const RecordInfo& info = found[i].info;
+    EXPECT_EQ(info.is_packed, info.type == RecordType::trajectory) << i;
+    EXPECT_LE(info.size_bytes(), expected[i].info.size_bytes());
+    EXPECT_EQ(info.header_bytes, expected[i].info.header_bytes);
+    const auto a = found[i].body.bytes(), b = expected[i].body.bytes();
+    EXPECT_TRUE(std::equal(a.begin(), a.end(), b.begin(), b.end())) << i;
+    EXPECT_EQ(found[i].columns().size(), expected[i].columns().size());
+  }
+  const auto version = [](const StreamFolder& folder) {
+    return static_cast<int>(read_bytes(folder.segment(0))[8]);
+  };
+  EXPECT_EQ(version(plain), 1) << "older programs read it";
+  EXPECT_EQ(version(packed), 2);
+}
+
+// A segment that older programs read gets no packed record; a later plain one is at home anywhere.
+TEST(StreamPacking, AWriterThatPacksBeginsASegment) {
   StreamFolder folder;
-  auto writer = Writer::open(folder.path(), small_segments());
+  fill(folder.path(), 1, small_segments());
+  fill(folder.path(), 1, small_segments(size_t{1} << 20, Compression::zstd));
+  fill(folder.path(), 1, small_segments());
+  const auto records = read_all(folder.path());
+  ASSERT_EQ(records.size(), 18U);
+  for (size_t i = 0; i < records.size(); ++i) {
+    EXPECT_EQ(records[i].info.id.segment, i < 6 ? 0U : 1U) << i;
+    if (records[i].info.is_packed) {
+      EXPECT_TRUE(i >= 6 && i < 12) << i;
+    }
+  }
+  EXPECT_TRUE(verify(folder.path())->is_clean());
+}
+
+TEST(StreamPacking, AFrameThatIsNoneIsCorrupt) {
+  const auto trajectory = small_trajectory(1, 0, 0);
+  const proto::Encoded encoded = proto::encode_batch({&trajectory, 1});
+  const auto header = std::as_bytes(std::span(encoded.header));
+  const auto packed = pack(header, encoded.columns.bytes());
+  const std::vector<std::byte> frame(packed.begin(), packed.end());
+  ASSERT_FALSE(frame.empty());
+  ASSERT_TRUE(unpack(frame, header.size()));
+  for (size_t cut = 0; cut < frame.size(); ++cut)
+    EXPECT_EQ(unpack(std::span(frame).first(cut), header.size()).error().code, Errc::corrupt);
+  EXPECT_EQ(unpack(frame, uint64_t{1} << 40).error().code, Errc::corrupt);
+  // A frame of 24 bytes that says it holds 2^40: nothing so large is asked for.
+  std::vector<std::byte> huge(24);
+  const uint32_t magic = 0xFD2FB528;
+  const uint64_t size = uint64_t{1} << 40;
+  std::memcpy(huge.data(), &magic, sizeof magic);
+  huge[4] = std::byte{0xE0};  // a single segment with a content size of 8 bytes
+  std::memcpy(huge.data() + 5, &size, sizeof size);
+  EXPECT_EQ(unpack(huge, 10).error().code, Errc::corrupt);
+  EXPECT_TRUE(pack({}, {}).empty());
+}
+
+TEST_P(Stream, SecondWriterAndForeignRunAreRefused) {
+  StreamFolder folder;
+  auto writer = Writer::open(folder.path(), small());
   ASSERT_TRUE(writer);
-  EXPECT_EQ(Writer::open(folder.path(), small_segments()).error().code, Errc::closed);
+  EXPECT_EQ(Writer::open(folder.path(), small()).error().code, Errc::closed);
   ASSERT_TRUE(writer->close());
   EXPECT_EQ(writer->append_json(RecordType::event, "{}").error().code, Errc::closed);
   EXPECT_EQ(Writer::open(folder.path(), {.run_id = "other"}).error().code, Errc::invalid_argument);
 }
 
-TEST(Stream, ReservedSpaceIsGivenBackAtClose) {  // STREAM-6
+TEST_P(Stream, ReservedSpaceIsGivenBackAtClose) {  // STREAM-6
   StreamFolder folder;
   auto writer = Writer::open(folder.path(), {.segment_bytes = size_t{8} << 20});
   ASSERT_TRUE(writer);
@@ -172,10 +253,10 @@ TEST(Stream, ReservedSpaceIsGivenBackAtClose) {  // STREAM-6
   EXPECT_LT(status.st_blocks * 512, 1 << 20);
 }
 
-TEST(StreamIndex, NewestRecordOfAKeyWins) {  // INDEX-1
+TEST_P(StreamIndex, NewestRecordOfAKeyWins) {  // INDEX-1
   StreamFolder folder;
-  fill(folder.path(), 2, small_segments());
-  auto writer = Writer::open(folder.path(), small_segments());
+  fill(folder.path(), 2, small());
+  auto writer = Writer::open(folder.path(), small());
   ASSERT_TRUE(writer->append_trajectory(small_trajectory(1, 0, 1, 30, 1)));
   auto reader = Reader::open(folder.path());
   auto record = reader->find({proto::TrajectoryKind::train, 1, 0, 1});
@@ -187,9 +268,9 @@ TEST(StreamIndex, NewestRecordOfAKeyWins) {  // INDEX-1
 }
 
 /// Given a sidecar that is missing, cut, flipped or of another time: the same records are found.
-TEST(StreamIndex, AnswersDoNotDependOnTheSidecar) {  // INDEX-2
+TEST_P(StreamIndex, AnswersDoNotDependOnTheSidecar) {  // INDEX-2
   StreamFolder folder;
-  fill(folder.path(), 2, small_segments());
+  fill(folder.path(), 2, small());
   auto expected = Index::load(folder.path())->records();
   EXPECT_EQ(Index::load(folder.path())->scanned_records(), 0U);
   std::filesystem::path path = index_path(folder.path(), 0);
@@ -209,9 +290,9 @@ TEST(StreamIndex, AnswersDoNotDependOnTheSidecar) {  // INDEX-2
   EXPECT_EQ(Index::load(folder.path())->scanned_records(), expected.size());
 }
 
-TEST(StreamIndex, StaleEntryIsNotReadAsAnotherRecord) {
+TEST_P(StreamIndex, StaleEntryIsNotReadAsAnotherRecord) {
   StreamFolder folder;
-  fill(folder.path(), 1, small_segments());
+  fill(folder.path(), 1, small());
   auto reader = Reader::open(folder.path());
   RecordInfo info = (*reader->index())->records()[2];
   info.key.attempt = 7;
@@ -219,9 +300,9 @@ TEST(StreamIndex, StaleEntryIsNotReadAsAnotherRecord) {
 }
 
 /// Given four writing threads and a reader: it sees every record once, in order, whole.
-TEST(StreamLive, ReaderFollowsWriters) {
+TEST_P(StreamLive, ReaderFollowsWriters) {
   StreamFolder folder;
-  auto writer = Writer::open(folder.path(), small_segments(size_t{64} << 10));
+  auto writer = Writer::open(folder.path(), small(size_t{64} << 10));
   ASSERT_TRUE(writer);
   constexpr uint32_t k_threads = 4, k_each = 200;
   std::atomic<bool> has_failed = false;

@@ -68,8 +68,12 @@ inline proto::Trajectory small_trajectory(uint64_t step, uint32_t group, uint32_
 }
 
 /// Small segments, so that a few records fill several.
-inline WriterOptions small_segments(size_t segment_bytes = size_t{1} << 20) {
-  return {.run_id = "test-run", .segment_bytes = segment_bytes, .preallocate = false};
+inline WriterOptions small_segments(size_t segment_bytes = size_t{1} << 20,
+                                    Compression compression = Compression::none) {
+  return {.run_id = "test-run",
+          .segment_bytes = segment_bytes,
+          .preallocate = false,
+          .compression = compression};
 }
 
 /// Appends `steps` steps of 2 x 2 trajectories with a JSON step_result each; returns all infos.

@@ -57,7 +57,7 @@ TEST(StreamFormat, NewerVersionIsToldFromDamage) {
   EXPECT_FALSE(decoded.is_damaged || decoded.is_newer);
   EXPECT_EQ(decoded.header.run_id, "r");
   EXPECT_EQ(decoded.header.first_record, 8U);
-  header.version = k_format_version + 1;
+  header.version = k_format_version_max + 1;
   auto newer = decode_segment_header(encode_segment_header(header));
   EXPECT_TRUE(newer.is_newer);
   EXPECT_FALSE(newer.is_damaged);

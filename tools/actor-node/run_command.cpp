@@ -70,6 +70,8 @@ Expected<void> open_stream(Session& session) {
   stream::WriterOptions options;
   options.segment_bytes = session.config.recording.segment_bytes;
   options.run_id = session.folder.run_id;
+  if (session.config.recording.compression == "zstd")
+    options.compression = stream::Compression::zstd;
   COHORT_ASSIGN(stream::Writer writer,
                 stream::Writer::open(session.folder.path / "stream", options));
   session.writer = std::make_shared<stream::Writer>(std::move(writer));

@@ -1,4 +1,5 @@
-// make_stream FOLDER: a stream of known records, with every field and column that a trajectory has.
+// make_stream FOLDER [zstd]: a stream of known records, packed or not, with every field and column
+// that a trajectory has.
 // The script make_stream builds it against this version or an older one, so fields are filled where
 // the version has them. tests/golden/stream_versions_test.cpp reads what they wrote.
 #include <cstdio>
@@ -66,8 +67,14 @@ proto::Trajectory trajectory(uint64_t step, uint32_t group, uint32_t index, bool
   return x;
 }
 
-int write(const char* folder) {
+template <class Options>
+void pack_records(Options& options) {
+  if constexpr (requires { options.compression; }) options.compression = stream::Compression::zstd;
+}
+
+int write(const char* folder, bool is_packed) {
   stream::WriterOptions options;
+  if (is_packed) pack_records(options);
   options.run_id = "golden";
   options.preallocate = false;
   auto writer = stream::Writer::open(folder, options);
@@ -99,6 +106,8 @@ int write(const char* folder) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) return std::fprintf(stderr, "usage: make_stream FOLDER\n"), 2;
-  return write(argv[1]);
+  const bool is_packed = argc == 3 && std::string_view(argv[2]) == "zstd";
+  if (argc != 2 && !is_packed)
+    return std::fprintf(stderr, "usage: make_stream FOLDER [zstd]\n"), 2;
+  return write(argv[1], is_packed);
 }

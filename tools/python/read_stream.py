@@ -11,12 +11,15 @@ As a module:
     for t in trajectories("RUN", as_numpy=True):    # columns are numpy arrays, not lists
         print(t["behavior_logp"][t["response_mask"] == 1].mean())
 
-Needs nothing but Python 3.8; numpy only for as_numpy. The bytes are those of docs/stream.md. Python
-has no xxh3 of its own, so checksums are not looked at: `traj verify RUN` does that.
+Needs nothing but Python 3.8; numpy only for as_numpy, libzstd only for a packed stream. The bytes are
+those of docs/stream.md. Python has no xxh3 of its own, so checksums are not looked at: `traj verify
+RUN` does that.
 """
 
 import argparse
 import array
+import ctypes
+import ctypes.util
 import json
 import os
 import struct
@@ -25,8 +28,8 @@ import sys
 KINDS = ("train", "val", "val_greedy", "warm_start")
 TYPES = ("", "run_config", "plan", "trajectory", "phase", "weight_version", "advantages",
          "step_result", "event", "checkpoint")
-FORMAT_MAX, SEGMENT_HEADER, PREFIX, ALIGNMENT = 1, 128, 64, 64
-HAS_STEP, HAS_TRAJECTORY = 1, 2
+FORMAT_MAX, SEGMENT_HEADER, PREFIX, ALIGNMENT = 2, 128, 64, 64
+HAS_STEP, HAS_TRAJECTORY, IS_PACKED = 1, 2, 4
 
 # Columns by id, and array's and numpy's name of a dtype by its number.
 COLUMNS = {1: "tokens", 2: "response_mask", 3: "behavior_logp", 4: "ref_logp", 5: "values",
@@ -167,6 +170,37 @@ def align_up(size):
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
+def zstd():
+    """Returns libzstd, which Debian's own package tool needs; Python has none before 3.14."""
+    if zstd.library is None:
+        name = ctypes.util.find_library("zstd")
+        if name is None:
+            raise StreamError("the stream is packed, and there is no libzstd here; "
+                              "`traj compact RUN -o OUT --compression none` unpacks it")
+        zstd.library = ctypes.CDLL(name)
+        for function, result in (("ZSTD_getFrameContentSize", ctypes.c_ulonglong),
+                                 ("ZSTD_decompress", ctypes.c_size_t)):
+            getattr(zstd.library, function).restype = result
+    return zstd.library
+
+
+zstd.library = None
+
+
+def unpacked(frame):
+    """Returns the content of a zstd frame."""
+    source = (ctypes.c_char * len(frame)).from_buffer_copy(frame)
+    size = zstd().ZSTD_getFrameContentSize(source, ctypes.c_size_t(len(frame)))
+    if size > 1 << 30:  # the two numbers that stand for errors are greater
+        raise StreamError("a packed record is damaged (traj verify RUN)")
+    content = ctypes.create_string_buffer(max(1, size))
+    done = zstd().ZSTD_decompress(content, ctypes.c_size_t(size), source,
+                                  ctypes.c_size_t(len(frame)))
+    if done != size:
+        raise StreamError("a packed record is damaged (traj verify RUN)")
+    return memoryview(content)[:size]
+
+
 class Record:
     """A record's type, number and key, and its bytes on demand."""
 
@@ -177,13 +211,17 @@ class Record:
         self.type = TYPES[kind_of] if 0 < kind_of < len(TYPES) else "unknown"
         self.step = step if flags & HAS_STEP else None
         self.key = (kind, step, group, index) if flags & HAS_TRAJECTORY else None
-        self.size = PREFIX + align_up(self._header) + align_up(self._columns)
+        self._is_packed = bool(flags & IS_PACKED)  # then _columns is the size of the frame
+        self.size = PREFIX + align_up(0 if self._is_packed else self._header) + align_up(self._columns)
 
     def read(self):
         """Returns (header, columns)."""
         with open(self._path, "rb") as file:
             file.seek(self._at + PREFIX)
             body = memoryview(file.read(self.size - PREFIX))
+        if self._is_packed:
+            content = unpacked(body[: self._columns])
+            return content[: self._header], content[self._header :]
         begin = align_up(self._header)
         return body[: self._header], body[begin : begin + self._columns]
 

@@ -19,7 +19,7 @@ using namespace cohort;
 
 struct Options {
   std::string run, key, jsonl, type, kind, file, dialect = "roll", other, pattern, where, by;
-  std::string file_out = "-", out, keep_steps;
+  std::string file_out = "-", out, keep_steps, compression;
   std::vector<std::string> runs;
   uint64_t step = 0, limit = 0, count = 10;
   bool is_json = false, with_tokens = false, is_repair = false, is_regex = false, is_count = false;
@@ -71,10 +71,11 @@ Expected<void> dispatch(const CLI::App& command, const Options& x) {
   if (name == "tail")
     return traj::tail({x.run, x.where, x.count, x.is_following, x.limit, x.for_s});
   if (name == "diff") return traj::diff({x.run, x.other, x.is_json});
-  const traj::RewriteCommand rewriting{x.run, x.out, x.is_in_place, x.drops_damaged};
+  const traj::RewriteCommand rewriting{x.run, x.out, x.is_in_place, x.drops_damaged,
+                                       x.compression};
   if (name == "prune") return traj::prune({rewriting, x.keep_steps, x.where});
   if (name == "compact") return traj::compact(rewriting);
-  if (name == "merge") return traj::merge({x.out, x.runs, x.last_wins, x.drops_damaged});
+  if (name == "merge") return traj::merge({x.out, x.runs, x.last_wins, x.drops_damaged, x.compression});
   if (name == "fields") return traj::fields();
   if (name == "import") return traj::import_jsonl({x.file, x.run, x.dialect == "verl"});
   return traj::records({x.run, x.type, step_of(command, x)});
@@ -139,11 +140,16 @@ void add_query_commands(CLI::App& app, Options& x) {
 
 void add_rewriting_commands(CLI::App& app, Options& x) {
   constexpr const char* k_damaged = "leave damaged records out, instead of an error";
+  const auto add_compression = [&](CLI::App* command) {
+    command->add_option("--compression", x.compression, "none | zstd; default: the run's own")
+        ->check(CLI::IsMember({"none", "zstd"}));
+  };
   const auto add = [&](const char* name, const char* what) {
     CLI::App* command = add_command(app, x, name, what);
     command->add_option("-o", x.out, "run folder to make");
     command->add_flag("--in-place", x.is_in_place, "replace the run's stream");
     command->add_flag("--drop-damaged", x.drops_damaged, k_damaged);
+    add_compression(command);
     return command;
   };
   CLI::App* prune = add("prune", "a stream of some steps or trajectories of this one");
@@ -155,6 +161,7 @@ void add_rewriting_commands(CLI::App& app, Options& x) {
   merge->add_option("RUN", x.runs, "run folders or stream folders")->required();
   merge->add_flag("--last-wins", x.last_wins, "of a trajectory that several have: the last one's");
   merge->add_flag("--drop-damaged", x.drops_damaged, k_damaged);
+  add_compression(merge);
 }
 
 void add_commands(CLI::App& app, Options& x) {

@@ -85,7 +85,7 @@ class Scan {
     if (!is_asked(item.info)) return;
     const Seen seen{*item.info.key.trajectory, item.info.number};
     share.seen.push_back(seen);
-    const stream::Record record{item.info, std::move(item.body)};
+    const stream::Record record{item.info, std::move(item.body), item.columns_bytes};
     if (question_.may_match && !question_.may_match(record.text())) return;
     const auto trajectory = record.trajectory();
     if (!trajectory) {

@@ -28,13 +28,19 @@ void print_report(const RewriteReport& report, const std::string& where) {
              format_bytes(static_cast<double>(report.source_bytes)));
 }
 
+std::optional<stream::Compression> compression_of(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  return name == "zstd" ? stream::Compression::zstd : stream::Compression::none;
+}
+
 /// Exactly one of OUT and --in-place.
 Expected<RewriteOptions> options_of(const RewriteCommand& command) {
   if (command.out.empty() != command.is_in_place)
     return Error{Errc::invalid_argument,
                  "give -o OUT, a run folder to make, or --in-place, one of them"};
   COHORT_ASSIGN(const std::filesystem::path source, stream::folder_of(command.run));
-  return RewriteOptions{{source}, command.out, command.drops_damaged, false};
+  return RewriteOptions{
+      {source}, command.out, command.drops_damaged, false, compression_of(command.compression)};
 }
 
 Expected<bool> everything(const stream::Record&) { return true; }
@@ -69,7 +75,8 @@ Expected<void> compact(const RewriteCommand& command) {
 }
 
 Expected<void> merge(const MergeOptions& options) {
-  RewriteOptions rewriting{{}, options.out, options.drops_damaged, options.last_wins};
+  RewriteOptions rewriting{{}, options.out, options.drops_damaged, options.last_wins,
+                           compression_of(options.compression)};
   for (const std::string& run : options.runs) {
     COHORT_ASSIGN(const std::filesystem::path source, stream::folder_of(run));
     rewriting.sources.push_back(source);

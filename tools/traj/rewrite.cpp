@@ -8,11 +8,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <optional>
 
 #include "runtime/stream/format.hpp"
 #include "runtime/stream/stream_file.hpp"
-#include "runtime/stream/writer.hpp"
 #include "runtime/tensor/checksum.hpp"
 
 namespace cohort::traj {
@@ -133,7 +131,11 @@ class Rewriter {
     for (size_t i = 0; i < options_.sources.size(); ++i) {
       COHORT_ASSIGN(stream::Reader reader, stream::Reader::open(options_.sources[i]));
       if (!writer_) {
-        COHORT_ASSIGN(writer_, stream::Writer::open(folder_, {.run_id = reader.stream().run_id}));
+        const auto as_it_is =
+            reader.stream().is_packed ? stream::Compression::zstd : stream::Compression::none;
+        COHORT_ASSIGN(writer_, stream::Writer::open(
+                                   folder_, {.run_id = reader.stream().run_id,
+                                             .compression = options_.compression.value_or(as_it_is)}));
       }
       COHORT_TRY(copy(reader, i));
       for (const uint32_t segment : reader.stream().segments)

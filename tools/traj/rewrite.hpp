@@ -9,11 +9,13 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/base/error.hpp"
 #include "runtime/stream/reader.hpp"
+#include "runtime/stream/writer.hpp"
 
 namespace cohort::traj {
 
@@ -23,6 +25,7 @@ struct RewriteOptions {
   std::filesystem::path out;
   bool drops_damaged = false;  // else damage is an error
   bool last_wins = false;      // a key that several sources have; else an error
+  std::optional<stream::Compression> compression = {};  // of the new stream; unset: the first one's
 };
 
 /// What became of the records of one type.

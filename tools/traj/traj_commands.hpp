@@ -117,6 +117,7 @@ struct RewriteCommand {
   std::string out;             // run folder to make; empty with is_in_place alone
   bool is_in_place = false;    // the run's stream is replaced
   bool drops_damaged = false;  // leaves damaged records out, instead of an error
+  std::string compression;     // none, zstd; empty: as the run's
 };
 struct PruneOptions {
   RewriteCommand command;
@@ -132,6 +133,7 @@ struct MergeOptions {
   std::vector<std::string> runs;
   bool last_wins = false;  // of a trajectory that several have; else an error
   bool drops_damaged = false;
+  std::string compression;  // none, zstd; empty: as the first run's
 };
 Expected<void> merge(const MergeOptions& options);
 

@@ -183,6 +183,11 @@ void describe_runtime(Visitor& v, RunConfig& c) {
           c.recording.enabled);
     v.bytes({"segment_bytes", "stream", "Size of a segment file.", at_least(k_mib)},
             c.recording.segment_bytes);
+    static constexpr std::array<std::string_view, 2> k_compressions = {"none", "zstd"};
+    v.one_of({"compression", "stream",
+              "zstd: records are packed, games to half their bytes and long answers to 0.7; older "
+              "programs cannot read such a stream (docs/stream.md)."},
+             k_compressions, c.recording.compression);
     v.leave();
   }
   describe_watch(v, c);
