@@ -142,8 +142,7 @@ void RolloutState::turn_left(Episode& episode) {
 
 /// The engine forgets the trajectory: its next turn brings all tokens again.
 void RolloutState::leave_engine(const Place& at) {
-  if (std::exchange(at.episode->in_engine, 0) > 0)
-    engine_->finish(request_id(at.number, at.slot));
+  if (std::exchange(at.episode->in_engine, 0) > 0) engine_->finish(request_id(at.number, at.slot));
 }
 
 void RolloutState::end_turn(const Place& at, compute::TurnOutput output) {

@@ -44,7 +44,7 @@ constexpr double k_live_rate = 5000;       // [trajectories/s] of the writer bes
 constexpr uint64_t k_live_step = 1 << 30;  // above every step of the stream
 constexpr int k_tail_lines = 20000;        // 4 s, most of them after the follower has caught up
 constexpr uint64_t k_long_trajectories = 4000;
-constexpr uint32_t k_long_tokens = 4096;  // more than those of a game
+constexpr uint32_t k_long_tokens = 4096;                   // more than those of a game
 constexpr uint64_t k_appends_bytes = uint64_t{100} << 20;  // of a repeat, about
 
 struct Settings {

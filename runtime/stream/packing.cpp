@@ -35,7 +35,8 @@ Error damaged(std::string_view what) {
 
 }  // namespace
 
-std::span<const std::byte> pack(std::span<const std::byte> header, std::span<const std::byte> columns) {
+std::span<const std::byte> pack(std::span<const std::byte> header,
+                                std::span<const std::byte> columns) {
   const uint64_t raw_bytes = header.size() + columns.size();
   if (raw_bytes > k_raw_bytes_max) return {};
   thread_local const std::unique_ptr<ZSTD_CCtx, FreeContext> context(ZSTD_createCCtx());
@@ -65,8 +66,8 @@ Expected<Unpacked> unpack(std::span<const std::byte> frame, uint64_t header_byte
   const uint64_t begin = align_up(header_bytes), columns_bytes = raw_bytes - header_bytes;
   Unpacked result{tensor::Buffer::allocate(begin + align_up(columns_bytes)), columns_bytes};
   const std::span<std::byte> body = result.body.mutable_bytes();
-  const size_t size = ZSTD_decompressDCtx(context.get(), body.data(), raw_bytes, frame.data(),
-                                          frame.size());
+  const size_t size =
+      ZSTD_decompressDCtx(context.get(), body.data(), raw_bytes, frame.data(), frame.size());
   if (ZSTD_isError(size) != 0) return damaged(ZSTD_getErrorName(size));
   if (size != raw_bytes) return damaged("it is shorter than it says");
   std::memmove(body.data() + begin, body.data() + header_bytes, columns_bytes);

@@ -62,7 +62,7 @@ std::optional<RecordType> parse_record_type(std::string_view name) {
   return std::nullopt;
 }
 
-uint64_t RecordInfo::size_bytes() const { 
+uint64_t RecordInfo::size_bytes() const {
   return record_bytes(stored_header_bytes(), columns_bytes);
 }
 

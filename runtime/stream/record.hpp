@@ -80,8 +80,8 @@ struct Record {
   Expected<proto::Trajectory> trajectory() const;
 };
 
-/// Returns the record of a body as it is stored (all bytes behind its prefix). Returns Errc::corrupt,
-/// saying what, if checksum, padding or frame does not hold.
+/// Returns the record of a body as it is stored (all bytes behind its prefix). Returns
+/// Errc::corrupt, saying what, if checksum, padding or frame does not hold.
 Expected<Record> record_of(const RecordInfo& info, uint64_t body_checksum, tensor::Buffer stored);
 
 /// Returns the key that a record with these bytes is filed under: from the trajectory, or the

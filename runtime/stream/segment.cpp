@@ -195,9 +195,9 @@ Expected<ScanItem> SegmentScanner::item_without_prefix() {
 Expected<void> SegmentScanner::take_body(const DecodedPrefix& prefix, ScanItem& item) {
   const RecordInfo& info = item.info;
   COHORT_ASSIGN(const auto bytes, view(offset_, info.size_bytes()));
-  auto record = record_of(info, prefix.body_checksum,
-                          window_.slice(offset_ + k_prefix_bytes - window_offset_,
-                                        bytes.size() - k_prefix_bytes));
+  auto record = record_of(
+      info, prefix.body_checksum,
+      window_.slice(offset_ + k_prefix_bytes - window_offset_, bytes.size() - k_prefix_bytes));
   if (!record) {
     if (record.error().code != Errc::corrupt) return record.error();
     item.state = ScanState::damaged;

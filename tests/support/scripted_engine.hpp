@@ -73,9 +73,8 @@ class ScriptedEngine final : public compute::GenerationEngine {
       return Error{Errc::invalid_argument, "its last turn is still in flight"};
     std::vector<int32_t>& context = contexts_[request.request_id];
     if (request.kept_tokens.value_or(context.size()) != context.size())
-      return Error{Errc::invalid_argument,
-                   fmt::format("GEN-3: {} tokens are kept, not {}", context.size(),
-                               *request.kept_tokens)};
+      return Error{Errc::invalid_argument, fmt::format("GEN-3: {} tokens are kept, not {}",
+                                                       context.size(), *request.kept_tokens)};
     context.insert(context.end(), request.append_tokens.begin(), request.append_tokens.end());
     turns_.emplace(request.request_id, std::move(request));
     return {};

@@ -409,8 +409,8 @@ TEST_F(RolloutActorTest, AnInterruptedTurnGoesOnWhereItWas) {
   EXPECT_EQ(sent_[0].weight_version_max, 3U);
 }
 
-// An engine forgets what it was told to abort, also where the turn was faster (GEN-3): the next turn
-// brings the whole trajectory.
+// An engine forgets what it was told to abort, also where the turn was faster (GEN-3): the next
+// turn brings the whole trajectory.
 TEST_F(RolloutActorTest, ATurnThatEndsAsItIsInterruptedIsFollowedWithAllItsTokens) {
   test::TempFolder folder;
   start([](RolloutOptions& options) { options.is_flowing = true; });

@@ -107,7 +107,6 @@ int write(const char* folder, bool is_packed) {
 
 int main(int argc, char** argv) {
   const bool is_packed = argc == 3 && std::string_view(argv[2]) == "zstd";
-  if (argc != 2 && !is_packed)
-    return std::fprintf(stderr, "usage: make_stream FOLDER [zstd]\n"), 2;
+  if (argc != 2 && !is_packed) return std::fprintf(stderr, "usage: make_stream FOLDER [zstd]\n"), 2;
   return write(argv[1], is_packed);
 }

@@ -11,9 +11,9 @@ As a module:
     for t in trajectories("RUN", as_numpy=True):    # columns are numpy arrays, not lists
         print(t["behavior_logp"][t["response_mask"] == 1].mean())
 
-Needs nothing but Python 3.8; numpy only for as_numpy, libzstd only for a packed stream. The bytes are
-those of docs/stream.md. Python has no xxh3 of its own, so checksums are not looked at: `traj verify
-RUN` does that.
+Needs nothing but Python 3.8; numpy only for as_numpy, libzstd only for a packed stream. The bytes
+are those of docs/stream.md. Python has no xxh3 of its own, so checksums are not looked at: `traj
+verify RUN` does that.
 """
 
 import argparse
@@ -198,7 +198,7 @@ def unpacked(frame):
                                   ctypes.c_size_t(len(frame)))
     if done != size:
         raise StreamError("a packed record is damaged (traj verify RUN)")
-    return memoryview(content)[:size]
+    return memoryview(content).cast("B")[:size]
 
 
 class Record:
@@ -212,7 +212,8 @@ class Record:
         self.step = step if flags & HAS_STEP else None
         self.key = (kind, step, group, index) if flags & HAS_TRAJECTORY else None
         self._is_packed = bool(flags & IS_PACKED)  # then _columns is the size of the frame
-        self.size = PREFIX + align_up(0 if self._is_packed else self._header) + align_up(self._columns)
+        before = 0 if self._is_packed else align_up(self._header)
+        self.size = PREFIX + before + align_up(self._columns)
 
     def read(self):
         """Returns (header, columns)."""

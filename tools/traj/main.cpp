@@ -71,11 +71,11 @@ Expected<void> dispatch(const CLI::App& command, const Options& x) {
   if (name == "tail")
     return traj::tail({x.run, x.where, x.count, x.is_following, x.limit, x.for_s});
   if (name == "diff") return traj::diff({x.run, x.other, x.is_json});
-  const traj::RewriteCommand rewriting{x.run, x.out, x.is_in_place, x.drops_damaged,
-                                       x.compression};
+  const traj::RewriteCommand rewriting{x.run, x.out, x.is_in_place, x.drops_damaged, x.compression};
   if (name == "prune") return traj::prune({rewriting, x.keep_steps, x.where});
   if (name == "compact") return traj::compact(rewriting);
-  if (name == "merge") return traj::merge({x.out, x.runs, x.last_wins, x.drops_damaged, x.compression});
+  if (name == "merge")
+    return traj::merge({x.out, x.runs, x.last_wins, x.drops_damaged, x.compression});
   if (name == "fields") return traj::fields();
   if (name == "import") return traj::import_jsonl({x.file, x.run, x.dialect == "verl"});
   return traj::records({x.run, x.type, step_of(command, x)});

@@ -75,7 +75,10 @@ Expected<void> compact(const RewriteCommand& command) {
 }
 
 Expected<void> merge(const MergeOptions& options) {
-  RewriteOptions rewriting{{}, options.out, options.drops_damaged, options.last_wins,
+  RewriteOptions rewriting{{},
+                           options.out,
+                           options.drops_damaged,
+                           options.last_wins,
                            compression_of(options.compression)};
   for (const std::string& run : options.runs) {
     COHORT_ASSIGN(const std::filesystem::path source, stream::folder_of(run));

@@ -133,9 +133,10 @@ class Rewriter {
       if (!writer_) {
         const auto as_it_is =
             reader.stream().is_packed ? stream::Compression::zstd : stream::Compression::none;
-        COHORT_ASSIGN(writer_, stream::Writer::open(
-                                   folder_, {.run_id = reader.stream().run_id,
-                                             .compression = options_.compression.value_or(as_it_is)}));
+        COHORT_ASSIGN(writer_,
+                      stream::Writer::open(
+                          folder_, {.run_id = reader.stream().run_id,
+                                    .compression = options_.compression.value_or(as_it_is)}));
       }
       COHORT_TRY(copy(reader, i));
       for (const uint32_t segment : reader.stream().segments)

@@ -297,8 +297,8 @@ class BuiltInEngine final : public GenerationEngine {
       return invalid("request {}: the first turn has no tokens", id);
     const size_t kept = it == entries_.end() ? 0 : it->second.tokens;
     if (request.kept_tokens.value_or(kept) != kept)
-      return invalid("GEN-3: request {} turn {}: {} tokens of it are kept, not {}", id, request.turn,
-                     kept, *request.kept_tokens);
+      return invalid("GEN-3: request {} turn {}: {} tokens of it are kept, not {}", id,
+                     request.turn, kept, *request.kept_tokens);
     const uint32_t lane = it == entries_.end() ? lightest_lane() : it->second.lane;
     LaneLoad& load = loads_[lane];
     if (it == entries_.end() && load.turns >= uint64_t{options_.max_running} + options_.max_waiting)

@@ -9,8 +9,8 @@
 /// turns (or their KV, or both) until finish() or abort().
 /// GEN-2: a submitted turn gives exactly one output, unless it is finished or the engine is stopped
 /// before. GEN-3: a turn goes on from the tokens that its caller means, or it is refused: see
-/// TurnRequest::kept_tokens. PLACE-4: submit() is refused unless weights and cache are on the card. PLACE-5: see
-/// begin_weights() and commit_weights().
+/// TurnRequest::kept_tokens. PLACE-4: submit() is refused unless weights and cache are on the card.
+/// PLACE-5: see begin_weights() and commit_weights().
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -173,15 +173,15 @@ class GenerationEngine {
   // -- turns
   /// Returns Errc::placement (PLACE-4), Errc::backpressure when no more requests may wait,
   /// Errc::closed after stop() or when the engine is lost, Errc::invalid_argument for a bad request
-  /// (a token outside the vocabulary, other tokens kept than the caller says) and where turns are not
-  /// taken. A turn that cannot fit the
-  /// context or the whole cache ends with TurnStop::length, not here.
+  /// (a token outside the vocabulary, other tokens kept than the caller says) and where turns are
+  /// not taken. A turn that cannot fit the context or the whole cache ends with TurnStop::length,
+  /// not here.
   virtual Expected<void> submit(TurnRequest request) = 0;
   /// Forgets the trajectory: its turn, if one is in flight, gives no output. Unknown: no effect.
   virtual void finish(uint64_t request_id) = 0;
   /// As finish(), but a turn in flight gives its output: what it has sampled, TurnStop::aborted (or
-  /// how it ended, if it was faster: the trajectory is forgotten all the same). To go on, submit all
-  /// tokens again as a new trajectory.
+  /// how it ended, if it was faster; the trajectory is forgotten all the same). To go on, submit
+  /// all tokens again as a new trajectory.
   virtual void abort(uint64_t request_id) = 0;
   /// Samples nothing until resume(); turns may be submitted and wait. Idempotent.
   virtual void pause(PauseMode mode) = 0;

@@ -1,7 +1,7 @@
 #pragma once
 /// The checksum of an array while threads write it piece by piece, in any order: it follows the
 /// first piece that is not written yet, so that bytes are read while they are in a cache, not once
-/// more from memory. The digest is checksum64 of the whole array, whoever wrote what when.
+/// more from memory. The digest is checksum64 of the whole array, whichever thread wrote what when.
 /// finished() is thread-safe.
 #include <algorithm>
 #include <atomic>
@@ -26,8 +26,8 @@ class TrailingHash {
   /// when those are finished. REQUIRES: called once for each piece.
   void finished(size_t piece) {
     is_finished_[piece].store(true);
-    // Whoever comes while another thread hashes leaves its piece to it: that one looks again after
-    // it has let go (all orders are sequentially consistent).
+    // A thread that comes while another one hashes leaves its piece to that one, which looks again
+    // after it has let go (all orders are sequentially consistent).
     while (is_next_finished() && !is_busy_.exchange(true)) {
       for (; is_next_finished(); ++next_) hash_to(ends_[next_]);
       is_busy_.store(false);

@@ -123,6 +123,19 @@ void describe_watch(Visitor& v, RunConfig& c) {
   v.leave();
 }
 
+void describe_recording(Visitor& v, RecordingSection& r) {
+  if (!v.enter({"recording", "stream", "The trajectory stream."}, true)) return;
+  v.key({"enabled", "stream", "Every trajectory is in the stream before it is acknowledged."},
+        r.enabled);
+  v.bytes({"segment_bytes", "stream", "Size of a segment file.", at_least(k_mib)}, r.segment_bytes);
+  static constexpr std::array<std::string_view, 2> k_compressions = {"none", "zstd"};
+  v.one_of({"compression", "stream",
+            "zstd: records are packed, games to half their bytes and long answers to 0.7; older "
+            "programs cannot read such a stream (docs/stream.md)."},
+           k_compressions, r.compression);
+  v.leave();
+}
+
 }  // namespace
 
 void describe_plugin(Visitor& v, PluginSection& p, std::string_view reader) {
@@ -178,18 +191,7 @@ void describe_runtime(Visitor& v, RunConfig& c) {
   }
   describe_async(v, c.async);
   describe_warm_start(v, c.warm_start);
-  if (v.enter({"recording", "stream", "The trajectory stream."}, true)) {
-    v.key({"enabled", "stream", "Every trajectory is in the stream before it is acknowledged."},
-          c.recording.enabled);
-    v.bytes({"segment_bytes", "stream", "Size of a segment file.", at_least(k_mib)},
-            c.recording.segment_bytes);
-    static constexpr std::array<std::string_view, 2> k_compressions = {"none", "zstd"};
-    v.one_of({"compression", "stream",
-              "zstd: records are packed, games to half their bytes and long answers to 0.7; older "
-              "programs cannot read such a stream (docs/stream.md)."},
-             k_compressions, c.recording.compression);
-    v.leave();
-  }
+  describe_recording(v, c.recording);
   describe_watch(v, c);
   if (v.enter({"transport", "transport", "Bounds of a data link."}, true)) {
     v.bytes({"credit_bytes", "transport", "What a consumer grants each producer.", at_least(k_mib)},
