@@ -1,6 +1,7 @@
 #include "actors/run/driver_actor.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,12 +9,14 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "actors/roles/lease_keys.hpp"
 #include "actors/run/quarantine.hpp"
 #include "actors/run/run_folder.hpp"
 #include "runtime/base/clock.hpp"
+#include "runtime/base/waits.hpp"
 #include "runtime/config/role_weights.hpp"
 #include "runtime/config/train_groups.hpp"
 #include "runtime/control/request.hpp"
@@ -146,6 +149,9 @@ class DriverState {
   }
   void on_lost(const CardsLost& lost) {
     options_.log->lost(lost.cards, true);
+    for (const uint32_t card : lost.cards)
+      if (std::ranges::count(options_.rollout_cards, CardId{card}) > 0) lost_rollouts_.insert(card);
+    show_lost_rollouts();
     tell(run::CardsLost{lost.cards, lost.text, lost.is_away});
   }
   void on_back(const CardsBack& back) {
@@ -158,8 +164,10 @@ class DriverState {
         if (options_.rollout_cards[replica].value == role.card) {
           rollouts_[replica] = caf::actor_cast<PlayerActor>(role.actor);
           told.rollouts.push_back(role.card);
+          lost_rollouts_.erase(role.card);
         }
     }
+    show_lost_rollouts();
     tell(std::move(told));
   }
   caf::result<bool> on_leave(const CardsLost& leaving, uint32_t wait_ms) {
@@ -184,6 +192,15 @@ class DriverState {
   }
 
  private:
+  /// A run without a rollout waits for one, for as long as it takes.
+  void show_lost_rollouts() {
+    if (lost_rollouts_.empty() || lost_rollouts_.size() < options_.rollout_cards.size())
+      return wait_rollout_.end();
+    wait_rollout_ =
+        Wait({WaitLevel::link, "the run",
+              fmt::format("a rollout: all are lost (cards {})", fmt::join(lost_rollouts_, ", ")),
+              "a process that takes one of their cards"});
+  }
   /// The run waits for this until what is returned goes: with the answer, or its error.
   std::shared_ptr<Wait> shown(Role role, const std::string& what) const {
     // The recorder waits for nothing but the disk.
@@ -538,6 +555,8 @@ class DriverState {
   std::deque<plan::run::Event> events_;  // to be told, in order
   bool is_telling_ = false;
   bool is_stopping_ = false;
+  std::set<uint32_t> lost_rollouts_;         // their cards, until others hold them
+  Wait wait_rollout_;                        // while no rollout is left
   bool is_off_record_ = false;               // this run has other parameters than its schedule's
   std::string phase_;                        // in which the event came
   std::map<uint64_t, std::string> cursors_;  // of the data, after the groups of a step

@@ -15,6 +15,7 @@ namespace {
 constexpr int k_first_hello_ms = 10;  // then doubled up to the heartbeat
 constexpr size_t k_send_batch_bytes = size_t{8} << 20;
 constexpr int k_send_batch_frames = 256;
+constexpr int k_silent_pings = 2;  // one may wait for a thread that a busy machine put aside
 
 }  // namespace
 
@@ -67,6 +68,7 @@ void ProducerSession::on_frame(const FrameHeader& header, std::span<const std::b
   if (is_numbered && header.type != 0 && header.type != handshake_) return;
   last_heard_ = now;
   pings_ = 0;
+  end_silence();
   switch (header.kind) {
     case FrameKind::welcome:
       return on_welcome(payload, now);
@@ -249,6 +251,7 @@ void ProducerSession::on_timers(int64_t now) {
 /// ZMQ_IMMEDIATE: without a connection there is no pipe, and nothing can be sent. A pipe that is
 /// full says the same, but holds k_hwm_frames.
 void ProducerSession::ping(int64_t now) {
+  if (pings_ >= k_silent_pings) tell_silence(now);
   bool is_sent = send_control(FrameKind::ping);
   next_ping_ = now + options_.heartbeat_ms;
   if (!is_sent || pings_ > 0) follow_consumer(now);
@@ -299,6 +302,16 @@ void ProducerSession::reconnect(int64_t now) {
   port_.reconnect();
 }
 
+void ProducerSession::tell_silence(int64_t now) {
+  if (window_.empty()) return end_silence();
+  is_silent_ = true;
+  port_.on_silent(now - last_heard_, window_.size());
+}
+
+void ProducerSession::end_silence() {
+  if (std::exchange(is_silent_, false)) port_.on_heard();
+}
+
 void ProducerSession::report_outage(const std::string& what) {
   is_outage_reported_ = true;
   port_.on_outage({Errc::timeout, fmt::format("{}: {}", label(), what)});
@@ -307,6 +320,7 @@ void ProducerSession::report_outage(const std::string& what) {
 void ProducerSession::fail(Error error) {
   is_dead_ = true;
   is_established_ = false;
+  end_silence();
   port_.on_dead(std::move(error));
 }
 

@@ -64,7 +64,12 @@ class ProducerPort {
   virtual void on_credit(uint64_t bytes) = 0;
   virtual void on_acked(std::vector<ProducerItem> done, size_t cost) = 0;
   virtual void on_outage(Error error) = 0;  // once per outage
-  virtual void on_dead(Error error) = 0;    // the session is over
+  /// The consumer was last heard so long ago, and owes answers to several pings: its process or the
+  /// way to it stands still, or is so slow that all before the pings is still on the way. Again at
+  /// each heartbeat. `messages`: not acknowledged, at least one.
+  virtual void on_silent(int64_t /*silent_ms*/, size_t /*messages*/) {}
+  virtual void on_heard() {}              // after on_silent()
+  virtual void on_dead(Error error) = 0;  // the session is over
 
  protected:
   ~ProducerPort() = default;
@@ -102,6 +107,8 @@ class ProducerSession {
   void follow_consumer(int64_t now);
   void lose_peer(int64_t now, bool is_silent);
   void reconnect(int64_t now);
+  void tell_silence(int64_t now);
+  void end_silence();
   void report_outage(const std::string& what);
   void fail(Error error);
   std::string label() const;
@@ -122,7 +129,8 @@ class ProducerSession {
   uint32_t handshake_ = 0;  // number of the last hello; the consumer's answers carry it
   bool is_established_ = false, was_established_ = false, is_outage_reported_ = false;
   bool wants_output_ = false, is_dead_ = false;
-  int pings_ = 0;  // since the consumer was heard
+  int pings_ = 0;           // since the consumer was heard
+  bool is_silent_ = false;  // and the port was told
   int64_t unconnected_since_ = 0;
   int64_t outage_since_ = 0, last_heard_ = 0, next_ping_ = 0, next_hello_ = 0, socket_since_ = 0;
   int hello_interval_ms_ = 0;

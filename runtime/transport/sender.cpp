@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -7,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/clock.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/base/waits.hpp"
 #include "runtime/transport/link_book.hpp"
 #include "runtime/transport/producer_session.hpp"
 
@@ -140,6 +144,13 @@ class SenderPump final : public Sender, ProducerPort {
     log::warn("{}", error.detail);
     if (on_failed_) on_failed_(std::move(error));
   }
+  void on_silent(int64_t silent_ms, size_t messages) override {
+    silence_ = Wait(
+        {WaitLevel::outside, "link " + options_.name,
+         fmt::format("an answer of {}, which has {} messages to acknowledge", where(), messages),
+         "a frame of the consumer", 0, now_seconds() - static_cast<double>(silent_ms) * 1e-3});
+  }
+  void on_heard() override { silence_.end(); }
   void on_dead(Error error) override {
     log::error("{}", error.detail);
     {
@@ -224,6 +235,7 @@ class SenderPump final : public Sender, ProducerPort {
   Socket socket_;
   std::string endpoint_;    // where the consumer is, as far as we know; empty: nobody knows
   std::string open_error_;  // of the last try, so that the log says it once
+  Wait silence_;            // of the consumer
   ProducerSession session_;
   std::vector<ProducerItem> taken_;
 

@@ -134,6 +134,23 @@ TEST_F(ClusterDiagnose, AHealthyRunIsSeenWholeAndAnIdleClusterIsOne) {
       << other->err();
 }
 
+TEST_F(ClusterDiagnose, ARunWhoseRolloutsAreAllLostSaysSo) {
+  join();
+  run(test::tiny_run(folder_));
+  ASSERT_TRUE(has_step()) << run_->err();
+  node_->send(SIGKILL);
+  json said;
+  EXPECT_TRUE(test::wait_until(
+      [&] {
+        said = diagnosed();
+        return said.is_object() &&
+               said.value("sentence", "").find("a rollout: all are lost") != std::string::npos;
+      },
+      k_limit_ms))
+      << last_said_;
+  expect_said(said, "wait", {"waits", "for a rollout: all are lost (cards 1)"});
+}
+
 TEST_F(ClusterDiagnose, AStoppedProcessOfAnotherNodeIsNamedWithItsHost) {
   join();
   run(test::tiny_run(folder_));

@@ -115,6 +115,44 @@ TEST_F(Cluster, ByRankFourHostsInterleavedGiveTheHashesOfOneProcess) {
   EXPECT_EQ(test::hashes(test::run_folder(*ranks.back())), alone(together));
 }
 
+// Pings wait behind what is on the way to the rewards; the node's own beats do not.
+TEST_F(Cluster, ASlowLinkIsNamed) {
+  NetHosts hosts(2);
+  ASSERT_TRUE(hosts.is_up());
+  const std::string address = NetHosts::address(0) + ":6379";
+  Process head(hosts.on(0, node({"head", "--listen", address})), folder_);
+  Process joined(hosts.on(1, node({"join", address})), folder_);
+  ASSERT_TRUE(has_nodes(hosts, 2)) << head.err() << joined.err();
+  Process slow(hosts.on(0, run({"--cluster", address}, {"num_gpus_per_node=1", "max_steps=100000",
+                                                        "eval_steps=-1", "save_steps=50000"})),
+               folder_);
+  ASSERT_TRUE(test::wait_until(
+      [&] {
+        const std::string path = test::any_run(folder_);
+        return !path.empty() && test::hashes(path).rbegin()->first > 0;
+      },
+      60000))
+      << slow.err();
+  if (!hosts.set_rate(1, "150kbit")) GTEST_SKIP() << "tc cannot slow a link here";
+  std::string said;
+  EXPECT_TRUE(test::wait_until(
+      [&] {
+        Process diagnose(hosts.on(0, node({"diagnose", address, "--after", "2"})), folder_);
+        diagnose.wait(20000);
+        said = diagnose.out();
+        return said.find("link actor_infer@1->rewards waits") != std::string::npos;
+      },
+      60000))
+      << said << slow.err();
+  EXPECT_NE(said.find("messages to acknowledge"), std::string::npos) << said;
+  EXPECT_NE(said.find("for its trajectories (actor_train)"), std::string::npos) << said;
+  hosts.set_rate(1, "1gbit");
+  slow.send(SIGKILL);
+  slow.wait();
+  Process stop(hosts.on(0, node({"stop", address})), folder_);
+  EXPECT_EQ(stop.wait(), 0) << stop.err();
+}
+
 TEST_F(Cluster, AHeadSaysWhoIsMissingAndDoesNotWaitForEver) {
   NetHosts hosts(1);
   ASSERT_TRUE(hosts.is_up());

@@ -58,6 +58,12 @@ class NetHosts {
                  (is_cut ? " nomaster" : " master " + bridge_));
   }
 
+  /// What the host sends goes at this rate, as "200kbit", through a queue of 300 ms.
+  bool set_rate(size_t host, const std::string& rate) const {
+    return shell("ip netns exec " + names_.at(host) + " tc qdisc replace dev eth0 root tbf rate " +
+                 rate + " burst 4kb latency 300ms");
+  }
+
  private:
   static bool shell(const std::string& line) {
     return std::system(("PATH=$PATH:/usr/sbin:/sbin; { " + line + "; } >/dev/null 2>&1").c_str()) ==

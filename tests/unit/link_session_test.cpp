@@ -68,6 +68,9 @@ struct TestProducer final : detail::ProducerPort {
   }
   void on_outage(Error error) override { outage = std::move(error); }
   void on_dead(Error error) override { dead = std::move(error); }
+  void on_silent(int64_t silent_ms, size_t messages) override { silence = {silent_ms, messages}; }
+  void on_heard() override { silence.reset(); }
+  std::optional<std::pair<int64_t, size_t>> silence;
 
   void push(size_t body_bytes) {
     auto item = books.admit({1, "h", tensor::Buffer::allocate(body_bytes)}, {});
@@ -156,6 +159,30 @@ TEST(LinkSession, AHelloThatWasOvertakenChangesNothing) {
   ASSERT_EQ(consumer.sent.size(), 1u);
   producer.take(consumer.sent.front(), 13);
   EXPECT_TRUE(producer.session.is_established());
+}
+
+// Of a slow link the frames before a ping are still on the way.
+TEST(LinkSession, AConsumerThatOwesAnswersIsSilentUntilItIsHeard) {
+  TestProducer producer;
+  TestConsumer consumer;
+  producer.session.start(0);
+  settle(producer, consumer, 0);
+  for (int64_t now = 100; now <= 500; now += 100) producer.session.on_timers(now);
+  EXPECT_FALSE(producer.silence) << "nothing waits for it";
+  producer.push(100);
+  producer.session.send_some();
+  producer.session.on_timers(600);
+  ASSERT_TRUE(producer.silence);
+  EXPECT_EQ(*producer.silence, (std::pair<int64_t, size_t>{600, 1}));
+  producer.session.on_timers(700);
+  EXPECT_EQ(producer.silence->first, 700);
+  settle(producer, consumer, 750);
+  EXPECT_FALSE(producer.silence);
+  for (int64_t now = 800; now <= 1000; now += 100) {  // one ping at a time is owed
+    producer.session.on_timers(now);
+    settle(producer, consumer, now);
+    EXPECT_FALSE(producer.silence) << now;
+  }
 }
 
 TEST(LinkSession, AnotherConsumerAtThePortDoesNotAnswer) {
