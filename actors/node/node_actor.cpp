@@ -146,6 +146,7 @@ bool NodeState::spawn_producers() {
   options.read =
       options_.plan.rows ? reader_of(options_.plan.rows) : reader_of(options_.plan.recorded);
   options.run_id = options_.folder.run_id;
+  options.is_paced = options_.plan.recorded != nullptr && options_.config.from_stream_paced;
   options.fail = failure_sink();
   rows_ = watch(spawn_row_feeder(self_->home_system(), std::move(options)), "rows");
   return true;

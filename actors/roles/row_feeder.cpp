@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/roles/hop.hpp"
+#include "runtime/base/clock.hpp"
 #include "runtime/base/failpoint.hpp"
 #include "runtime/proto/codec.hpp"
 
@@ -19,7 +20,10 @@ bool is_asked(const Lease& lease, size_t group, uint32_t answer) {
   return lease.indices.empty() || std::ranges::count(lease.indices.at(group), answer) > 0;
 }
 
-constexpr int k_again_ms = 1;  // after which a full link is offered a frame again
+constexpr int k_again_ms = 1;    // after which a full link is offered a frame again
+constexpr int k_pace_ms = 1000;  // a feeder that waits for the time says so often that it lives
+
+double played_seconds(const proto::Trajectory& t) { return t.generate_seconds + t.env_seconds; }
 
 class RowFeederState {
  public:
@@ -54,6 +58,8 @@ class RowFeederState {
       }
     }
     open.report.trajectories = open.trajectories.size();
+    open.started = now_seconds();
+    if (options_.is_paced) std::ranges::stable_sort(open.trajectories, {}, played_seconds);
     open.promise = self_->make_response_promise<LeaseReport>();
     auto promise = open.promise;
     leases_.push_back(std::move(open));
@@ -70,41 +76,64 @@ class RowFeederState {
     }
   }
   void on_flush() {
-    is_flush_queued_ = false;
+    flush_at_ = 0;
     send();
   }
 
  private:
   struct Open {
     LeaseReport report;
-    std::vector<proto::Trajectory> trajectories;
+    std::vector<proto::Trajectory> trajectories;  // is_paced: the first to leave first
     size_t sent = 0;
+    double started = 0;
     caf::typed_response_promise<LeaseReport> promise;
   };
   // A lease is over when the last of its rows has left.
   void send() {
-    while (!leases_.empty()) {
-      Open& lease = leases_.front();
-      while (lease.sent < lease.trajectories.size()) {
-        const size_t count =
-            std::min(options_.frame_trajectories, lease.trajectories.size() - lease.sent);
-        proto::Encoded encoded =
-            proto::encode_batch(std::span(lease.trajectories).subspan(lease.sent, count));
-        auto sent =
-            output_->send({k_message_trajectories, std::move(encoded.header), encoded.columns});
+    const double now = now_seconds();
+    double due = k_pace_ms * 1e-3;  // [s] until the next trajectory may leave
+    for (auto lease = leases_.begin(); lease != leases_.end();) {
+      while (const size_t count = count_due(*lease, now)) {
+        auto sent = send_frame(*lease, count);
         ++sent_;  // a wait for a slow consumer is no standstill, either
-        if (!sent && sent.error().code == Errc::backpressure) return send_later();
+        if (!sent && sent.error().code == Errc::backpressure) return send_later(k_again_ms);
         if (!sent)
           return options_.fail(failure_of_link("rows", options_.output.name, sent.error()));
-        lease.sent += count;
+        lease->sent += count;
       }
-      lease.promise.deliver(lease.report);
-      leases_.pop_front();
+      if (lease->sent < lease->trajectories.size()) {
+        due =
+            std::min(due, lease->started + played_seconds(lease->trajectories[lease->sent]) - now);
+        ++lease;
+        continue;
+      }
+      lease->promise.deliver(lease->report);
+      lease = leases_.erase(lease);
     }
+    if (leases_.empty()) return;
+    ++sent_;
+    send_later(1 + static_cast<int>(due * 1e3));
   }
-  void send_later() {
-    if (std::exchange(is_flush_queued_, true)) return;
-    self_->delayed_send(PlayerActor{self_}, std::chrono::milliseconds(k_again_ms), flush_atom_v);
+  /// How many trajectories of the lease go into its next frame.
+  size_t count_due(const Open& lease, double now) const {
+    const auto left = std::span(lease.trajectories).subspan(lease.sent);
+    const size_t most = std::min(options_.frame_trajectories, left.size());
+    if (!options_.is_paced) return most;
+    const auto end = std::ranges::find_if(left.first(most), [&](const proto::Trajectory& t) {
+      return lease.started + played_seconds(t) > now;
+    });
+    return static_cast<size_t>(end - left.begin());
+  }
+  Expected<uint64_t> send_frame(const Open& lease, size_t count) {
+    proto::Encoded encoded =
+        proto::encode_batch(std::span(lease.trajectories).subspan(lease.sent, count));
+    return output_->send({k_message_trajectories, std::move(encoded.header), encoded.columns});
+  }
+  void send_later(int delay_ms) {
+    const double at = now_seconds() + delay_ms * 1e-3;
+    if (flush_at_ != 0 && flush_at_ <= at) return;
+    flush_at_ = at;
+    self_->delayed_send(PlayerActor{self_}, std::chrono::milliseconds(delay_ms), flush_atom_v);
   }
 
   PlayerActor::pointer self_;
@@ -113,7 +142,7 @@ class RowFeederState {
   std::deque<Open> leases_;  // by number
   uint64_t last_number_ = 0;
   uint64_t sent_ = 0;
-  bool is_flush_queued_ = false;
+  double flush_at_ = 0;  // when the next one comes; 0: none does
 };
 
 PlayerActor::behavior_type row_feeder(PlayerActor::stateful_pointer<RowFeederState> self,

@@ -29,6 +29,8 @@ struct RowFeederOptions {
   LeaseReader read;
   std::string run_id;
   size_t frame_trajectories = 32;
+  /// A trajectory leaves so long after its lease as its generate_seconds and env_seconds say.
+  bool is_paced = false;
   FailureSink fail;
 };
 

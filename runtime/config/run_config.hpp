@@ -2,8 +2,7 @@
 /// The validated configuration of one run: plain values, nested as the YAML is, so that the key
 /// `actor_train.training_args.learning_rate` is the member of the same path.
 /// Owner: config::load() builds it once; everybody else reads it. Value types, thread-safe to read.
-/// Meaning, default and reader of every key: docs/config.md (generated from the schema in
-/// describe_*.cpp).
+/// Meaning, default and reader of every key: docs/config.md (made of the schema, describe_*.cpp).
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -584,6 +583,7 @@ struct RunConfig {
   bool self_checks = true;   // the first update's numbers are held against what is healthy
   bool record_only = false;  // rollouts are recorded; after the warm start nothing is trained
   std::string from_stream;   // run or stream folder whose trajectories train; empty: rollouts play
+  bool from_stream_paced = false;  // they come as they came then, not at once
   TransportSection transport;
   RecoverySection recovery;
   int64_t micro_batch_tokens = 2048;   // packed tokens of one forward/backward

@@ -57,6 +57,29 @@ TEST_F(FromStream, TheSameConfigGivesTheSameParameters) {
   EXPECT_NE(replay.out().find("replay: 4 of 4 steps equal"), std::string::npos) << replay.out();
 }
 
+TEST_F(FromStream, TrajectoriesComeAsTheyCameIfOneAsks) {
+  constexpr double k_slow_s = 0.6;
+  const std::string lake = run_of(test::tiny_run(folder_));
+  const std::string slow = folder_.path() / "slow";
+  test::copy_run(lake, slow, [](proto::Trajectory& t) {  // a game of each step took so long
+    t.generate_seconds = t.key.group == 3 && t.key.index == 1 ? k_slow_s : 0;
+  });
+  const std::string paced =
+      run_of(test::tiny_run(folder_, from(slow) + Words{"from_stream_paced=true"}));
+  EXPECT_EQ(hashes(paced), hashes(lake));
+  for (const auto& row : test::metric_rows(paced))
+    if (row["step"] > 0) {
+      EXPECT_GE(row["time/generate_s"].get<double>(), k_slow_s) << row;
+    }
+  Process replay({test::binary("traj"), "replay", lake, "--actors", "--speed", "recorded"},
+                 folder_);
+  EXPECT_EQ(replay.wait(), 0) << replay.out() << replay.err();
+  EXPECT_NE(replay.out().find("replay: 4 of 4 steps equal"), std::string::npos) << replay.out();
+  Process wrong({test::binary("traj"), "replay", lake, "--speed", "recorded"}, folder_);
+  EXPECT_EQ(wrong.wait(), 2);
+  EXPECT_NE(wrong.err().find("--speed"), std::string::npos) << wrong.err();
+}
+
 // Two rollouts play two steps ahead of the update; their trajectories are of several policies.
 TEST_F(FromStream, AnAsynchronousRunIsRepeated) {
   const Words ahead = {"async.mode=one_step_off", "async.depth=2", "placement.offload=never"};

@@ -90,6 +90,11 @@ void describe_watch(Visitor& v, RunConfig& c) {
                      "Run or stream folder whose recorded trajectories train the policy; no "
                      "rollout plays (docs/replay.md)."},
                     c.from_stream);
+  if (is_told(c.from_stream_paced))
+    v.key({"from_stream_paced", "driver",
+           "from_stream: a trajectory comes so long after its lease as it was generated and played "
+           "for when it was recorded; false: at once."},
+          c.from_stream_paced);
   if (is_told(c.record_only))
     v.key({"record_only", "driver",
            "Rollouts play and are recorded; after the warm start nothing is trained "

@@ -23,6 +23,7 @@ struct Options {
   std::string steps;
   uint64_t limit = 0;
   std::optional<uint64_t> checkpoint;
+  std::string speed;
   bool is_rollout = false, with_actors = false;
   std::vector<std::string> metrics;
   traj::BisectOptions bisect;
@@ -64,6 +65,10 @@ void add_replay(CLI::App& app, Options& x) {
                    "sample the recorded trajectories again, and compare each token");
   replay->add_flag("--actors", x.with_actors,
                    "the whole run again, live rewards and trainer, without rollouts");
+  replay
+      ->add_option("--speed", x.speed,
+                   "with --actors: full (default), or recorded: trajectories come as they came")
+      ->check(CLI::IsMember({"full", "recorded"}));
   replay->add_option("--limit", x.limit, "with --rollout: at most so many trajectories");
   replay->footer(
       "Without --rollout: the updates, each parameter hash compared with the recorded one. Last "
@@ -112,9 +117,10 @@ Expected<void> replay(const Options& x) {
   COHORT_ASSIGN(const traj::StepRange steps, traj::parse_steps(x.steps));
   if (x.with_actors) {
     if (x.is_rollout || x.checkpoint || x.is_json || !x.steps.empty())
-      return Error{Errc::invalid_argument, "replay --actors: it takes no other option"};
-    return traj::replay_actors(x.question.run);
+      return Error{Errc::invalid_argument, "replay --actors: it takes no other option but --speed"};
+    return traj::replay_actors(x.question.run, x.speed == "recorded");
   }
+  if (!x.speed.empty()) return Error{Errc::invalid_argument, "replay --speed: it is of --actors"};
   if (!x.is_rollout) return traj::replay({x.question.run, steps, x.checkpoint, x.is_json});
   if (x.checkpoint || x.is_json)
     return Error{Errc::invalid_argument,

@@ -55,7 +55,7 @@ std::map<uint64_t, std::string> hashes_under(const std::filesystem::path& out) {
 
 }  // namespace
 
-Expected<void> replay_actors(const std::string& name) {
+Expected<void> replay_actors(const std::string& name, bool is_paced) {
   COHORT_ASSIGN(TrainedRun run, TrainedRun::open(name));
   COHORT_ASSIGN(const std::string yaml, only_config(run));
   COHORT_ASSIGN(const ScratchFolder scratch, ScratchFolder::make());
@@ -70,7 +70,8 @@ Expected<void> replay_actors(const std::string& name) {
                 platform::run_command_line(
                     {program_beside("actor-node"), "run", "--plain", "--quiet", config,
                      "--from-stream", stream, "output_dir=" + (scratch.path() / "out").string(),
-                     "save_steps=1000000", "resume_from_checkpoint=false"},
+                     "save_steps=1000000", "resume_from_checkpoint=false",
+                     std::string("++from_stream_paced=") + (is_paced ? "true" : "false")},
                     options));
   if (result.exit_code != 0)
     return Error{Errc::io, fmt::format("actor-node run --from-stream {}: exit code {}: {}", stream,

@@ -9,7 +9,8 @@
 namespace cohort::traj {
 
 /// Prints a line per step, and `replay: N of N steps equal` last. Errc::corrupt names the first
-/// step that differs; Errc::unsupported if the run went on under another config.
-Expected<void> replay_actors(const std::string& run);
+/// step that differs; Errc::unsupported if the run went on under another config. `is_paced`: at the
+/// recorded speed.
+Expected<void> replay_actors(const std::string& run, bool is_paced);
 
 }  // namespace cohort::traj
