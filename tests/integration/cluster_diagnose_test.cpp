@@ -143,7 +143,7 @@ TEST_F(ClusterDiagnose, ARunWhoseRolloutsAreAllLostSaysSo) {
   EXPECT_TRUE(test::wait_until(
       [&] {
         said = diagnosed();
-        return said.is_object() &&
+        return cause_of(said) == "wait" &&
                said.value("sentence", "").find("a rollout: all are lost") != std::string::npos;
       },
       k_limit_ms))

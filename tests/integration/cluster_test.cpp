@@ -151,6 +151,8 @@ TEST_F(Cluster, ASlowLinkIsNamed) {
   slow.wait();
   Process stop(hosts.on(0, node({"stop", address})), folder_);
   EXPECT_EQ(stop.wait(), 0) << stop.err();
+  EXPECT_EQ(joined.wait(), 0) << joined.err();
+  EXPECT_EQ(head.wait(), 0) << head.err();
 }
 
 TEST_F(Cluster, AHeadSaysWhoIsMissingAndDoesNotWaitForEver) {
