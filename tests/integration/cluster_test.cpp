@@ -443,6 +443,20 @@ TEST(Supervised, ATrainCardThatIsKilledInItsFirstCheckpointCostsTimeOnly) {
   EXPECT_EQ(test::hashes(test::run_folder(run)), test::hashes(test::run_folder(alone)));
 }
 
+// As `kill -INT PID` does; Ctrl-C reaches the whole group.
+TEST(Supervised, AnInterruptOfTheSupervisorAloneStopsTheRunAfterItsStep) {
+  TempFolder folder;
+  std::vector<std::string> command = test::tiny_run(folder, {"max_steps=100000", "eval_steps=-1"});
+  command.insert(command.begin() + 2, {"--restarts", "2", "--processes", "2"});
+  Process run(command, folder);
+  ASSERT_TRUE(test::wait_until([&] { return test::has_first_row(folder); }, 30000)) << run.err();
+  run.send(SIGINT);
+  EXPECT_EQ(run.wait(), 0) << run.err();
+  const auto steps = test::hashes(test::run_folder(run));
+  ASSERT_FALSE(steps.empty()) << run.out();
+  EXPECT_LT(steps.rbegin()->first, 100000U);
+}
+
 TEST(Supervised, ARunThatFailsByItselfIsNotStartedAgain) {
   TempFolder folder;
   std::vector<std::string> command = test::tiny_run(folder, {"learning_rate=no"});

@@ -18,7 +18,8 @@ namespace cohort {
 /// that block nothing, and the kernel may choose one of them. First signal: `on_stop`, on a thread
 /// of its own. Second: leave at once, the run can be resumed from its last checkpoint. A SIGTERM
 /// soon after the first is the same one: systemd and Slurm send it to every process, so that it
-/// comes here once more by way of the supervisor.
+/// comes here once more by way of the supervisor; and so does a Ctrl-C, of which the supervisor's
+/// word may be the first to come.
 class SignalThread {
  public:
   SignalThread() {
@@ -35,13 +36,13 @@ class SignalThread {
   }
   void start(std::function<void()> on_stop) {
     thread_ = std::thread([this, on_stop = std::move(on_stop)] {
-      constexpr double k_same_s = 2;
+      constexpr double k_same_s = 2, k_same_interrupt_s = 0.2;  // nobody presses twice so fast
       char byte = 0;
       double first = 0;
       for (int count = 0; ::read(pipe_[0], &byte, 1) == 1 && byte != 'e';) {
         const double now = now_seconds();
         if (count == 0) first = now;
-        if (count == 1 && byte == 't' && now - first < k_same_s) continue;
+        if (count == 1 && now - first < (byte == 't' ? k_same_s : k_same_interrupt_s)) continue;
         if (++count == 2) {
           constexpr char k_restore[] = "\x1b[?25h\nerror: stopped at once by a second signal\n";
           [[maybe_unused]] ssize_t written =

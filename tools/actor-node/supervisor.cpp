@@ -28,11 +28,12 @@ namespace {
 std::atomic<pid_t> g_run = 0;  // a handler knows nothing but globals
 std::atomic<bool> g_is_stopping = false;
 
-/// Ctrl-C reaches the run by itself (one process group); a signal to this process alone is passed
-/// on.
-void pass_on(int signal) {
+/// Ctrl-C reaches the run by itself (one process group), a signal to this process alone does not.
+/// So any is passed on, as a SIGTERM: the run takes that for the one that it has heard a moment ago
+/// (signal_thread.hpp).
+void pass_on(int /*signal*/) {
   g_is_stopping = true;
-  if (const pid_t run = g_run; run > 0 && signal == SIGTERM) ::kill(run, signal);
+  if (const pid_t run = g_run; run > 0) ::kill(run, SIGTERM);
 }
 
 /// One that is still being written (step_N.partial) is none.
