@@ -25,16 +25,18 @@ class NetHosts {
     is_up_ = shell("ip link add " + bridge_ + " type bridge && ip link set " + bridge_ + " up");
     for (int i = 1; i <= count && is_up_; ++i) {
       const std::string name = "cohort-" + std::to_string(::getpid()) + "-" + std::to_string(i);
-      const std::string wire = "ch" + std::to_string(::getpid()) + "." + std::to_string(i);
+      const std::string end = wire(static_cast<size_t>(i - 1));
       names_.push_back(name);
-      is_up_ = shell("ip netns add " + name + " && ip link add " + wire +
-                     " type veth peer name eth0 netns " + name + " && ip link set " + wire +
+      is_up_ = shell("ip netns add " + name + " && ip link add " + end +
+                     " type veth peer name eth0 netns " + name + " && ip link set " + end +
                      " master " + bridge_ + " up && ip -n " + name + " addr add " + address(i - 1) +
                      "/24 dev eth0 && ip -n " + name + " link set eth0 up && ip -n " + name +
                      " link set lo up");
     }
   }
   ~NetHosts() {
+    // A socket that still has something to send keeps its namespace, and so the wire, for minutes.
+    for (size_t host = 0; host < names_.size(); ++host) shell("ip link del " + wire(host));
     for (const std::string& name : names_) shell("ip netns del " + name);
     shell("ip link del " + bridge_);
   }
@@ -54,8 +56,7 @@ class NetHosts {
   }
   /// Cuts a host off, or connects it again: its packets are lost, nobody is told.
   bool set_cut(size_t host, bool is_cut) const {
-    return shell("ip link set ch" + std::to_string(::getpid()) + "." + std::to_string(host + 1) +
-                 (is_cut ? " nomaster" : " master " + bridge_));
+    return shell("ip link set " + wire(host) + (is_cut ? " nomaster" : " master " + bridge_));
   }
 
   /// What the host sends goes at this rate, as "200kbit", through a queue of 300 ms.
@@ -65,6 +66,10 @@ class NetHosts {
   }
 
  private:
+  /// The end of a host's wire that is outside.
+  static std::string wire(size_t host) {
+    return "ch" + std::to_string(::getpid()) + "." + std::to_string(host + 1);
+  }
   static bool shell(const std::string& line) {
     return std::system(("PATH=$PATH:/usr/sbin:/sbin; { " + line + "; } >/dev/null 2>&1").c_str()) ==
            0;
