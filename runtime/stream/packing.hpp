@@ -1,6 +1,6 @@
 #pragma once
-/// A record's header and columns as one zstd frame. Thread-safe: each thread has contexts of its
-/// own, of about 1 MB once it has packed something.
+/// A record's header and columns as one zstd frame. Thread-safe: each thread that packs keeps a
+/// context, and two buffers as large as the largest record that it has packed.
 #include <cstddef>
 #include <cstdint>
 #include <span>
