@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Is generation beside training worth it on the real engine? Plays games whose number of turns is
-log-normal (long_games.py: 99th percentile ten times the median) on --cards train cards and as many
-infer cards of one thread each, from one supervised policy per seed: synchronous and asynchronous
-runs in turn, seed by seed. A card needs a core of its own: where two cards share one, a synchronous
-run leaves none idle, and there is nothing to win. Prints one JSON line per run, then medians over
-the seeds: tokens/s over the synchronous run of the same seed, and the score of the last steps.
+"""Is generation beside training worth it on the real engine? A model counts (long_answers.py: the
+length of the answers is log-normal, its 99th percentile ten times the median). It is trained on
+--cards train cards and as many infer cards of one thread each, from one supervised policy:
+synchronous and asynchronous runs in turn, seed by seed. Prints one JSON line per run, then medians
+over the seeds: tokens/s over the synchronous run of the same seed, and the greedy score of held-out
+prompts after the last step. MODEL is a folder, e.g. of examples/smollm2/make_folder.py.
 Needs Python's standard library.
 
-    bench/e2e/async_bench.py [--bin build/release/bin] [--seeds 1,2,3] [--steps 60] [--cards 2]
+    bench/e2e/async_bench.py MODEL [--bin build/release/bin] [--seeds 1,2,3] [--steps 40] [--cards 2]
 """
 
 import argparse
@@ -17,103 +17,170 @@ import pathlib
 import statistics
 import subprocess
 import sys
-import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-CONFIG = """\
-defaults:
-  - frozen_lake@_here_
+import long_answers
 
-exp_name: long_games
-rollout_batch_size: 128
-sequence_length: 1024
-train_env_manager:
-  {num_env_groups: 16, group_size: 8, tags: [LongGames], num_groups_partition: [16]}
-val_env_manager:
-  {num_env_groups: 16, group_size: 1, tags: [LongGames], num_groups_partition: [16]}
-custom_envs:
-  LongGames:
-    env_type: plugin
-    env_config: {plugin: PLUGIN}
-    max_steps: 60
-    max_tokens_per_step: ${max_tokens_per_step}
-    agent_system_template: ~
-    agent_template: "{observation}"
-max_running_requests: 128
-num_gpus_per_node: CARDS_ALL
-actor_train:
-  device_mapping: "list(range(0,CARDS))"
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+SFT = """\
+pipeline: sft
+exp_name: start
+seed: 1
+eval_steps: -1
+save_steps: 100000
+save_hf: true
+sequence_length: 900
+max_grad_norm: 1.0
+sft_train:
+  model_args: {dtype: bf16}
   training_args:
-    learning_rate: 1.0e-3
+    learning_rate: 1.0e-4
+    lr_scheduler_type: cosine
+    warmup_ratio: 0.05
+    weight_decay: 0.0
+    num_train_epochs: 1
     per_device_train_batch_size: 8
-    gradient_accumulation_steps: MICRO_BATCHES
-actor_infer: {device_mapping: "list(range(CARDS,CARDS_ALL))"}
-cards: {threads_per_card: 1}
-determinism: relaxed
+    gradient_accumulation_steps: 2
+  data_args: {template: native, file_name: [WORK/sft.jsonl]}
+  strategy_args: {strategy_name: deepspeed_train}
+  device_mapping: list(range(0,1))
+platform: cpu
+num_gpus_per_node: 1
+cards: {memory_bytes: 8GiB, reserve_bytes: 64MiB, threads_per_card: 2}
+placement: {mode: separate, offload: never}
+micro_batch_tokens: 2048
 """
-WORDS = "model.vocab_size=128"  # rows for the words of any environment
+RL = """\
+pipeline: rlvr
+exp_name: long_answers
+eval_steps: -1
+save_steps: 100000
+save_hf: true
+rollout_batch_size: PROMPTS
+num_return_sequences_in_group: 4
+prompt_length: 64
+response_length: 800
+val_batch_size: 64
+val_n_sample: 1
+adv_estimator: grpo
+ppo_epochs: 1
+pg_clip: 0.2
+loss_agg_mode: token-mean
+entropy_loss_coef: 0.0
+max_grad_norm: 1.0
+init_kl_coef: 0.0
+max_running_requests: 128
+actor_train:
+  model_args: {dtype: bf16}
+  training_args:
+    learning_rate: 2.0e-5
+    lr_scheduler_type: constant
+    warmup_steps: 5
+    weight_decay: 0.0
+    adam_beta1: 0.9
+    adam_beta2: 0.95
+    per_device_train_batch_size: 4
+    gradient_accumulation_steps: MICRO_BATCHES
+  data_args: {template: native, file_name: [WORK/prompts.jsonl]}
+  strategy_args: {strategy_name: deepspeed_train}
+  device_mapping: list(range(0,CARDS))
+actor_infer:
+  model_args: {dtype: bf16}
+  generating_args: {temperature: 1.0, top_p: 1.0, top_k: 0}
+  strategy_args: {strategy_name: vllm}
+  device_mapping: list(range(CARDS,ALL))
+validation:
+  data_args: {file_name: [WORK/held_out.jsonl]}
+rewards:
+  counting:
+    {type: plugin, plugin: HERE/long_answers.py:score, tag_included: [counting], workers: 1,
+     sandbox: {mode: rlimits}}
+platform: cpu
+num_gpus_per_node: ALL
+cards: {memory_bytes: 6GiB, reserve_bytes: 64MiB, threads_per_card: 1}
+placement: {mode: separate, offload: never}
+determinism: relaxed
+micro_batch_tokens: 2048
+"""
 MODES = [
     ("sync", []),
     ("one_step_off", ["async.mode=one_step_off", "async.depth=1"]),
     ("fully_async, depth 2", ["async.mode=fully_async", "async.depth=2"]),
 ]
+SKIPPED = 3  # steps before the pipeline is full
 
 
-def run(options, folder, config, overrides):
-    words = [str(options.bin / "actor-node"), "run", "--quiet", str(config),
-             f"output_dir={folder}", "eval_steps=-1", *overrides]
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(words, env=env, cwd=ROOT, capture_output=True, text=True, timeout=900,
-                          check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(words)}: exit {done.returncode}\n{done.stderr[-2000:]}")
-    return pathlib.Path(done.stdout.strip().splitlines()[-1].removeprefix("run: "))
+class Bench:
+    def __init__(self, options):
+        self.bin = options.bin.resolve()
+        self.work = options.work.resolve()
+        self.model, self.cards, self.steps = options.model.resolve(), options.cards, options.steps
+        self.work.mkdir(parents=True, exist_ok=True)
+        long_answers.write_rows(self.work, supervised=512, prompts=4000, held_out=64)
+        values = {"WORK": self.work, "HERE": HERE, "PROMPTS": 4, "MICRO_BATCHES": 4 // self.cards,
+                  "CARDS": self.cards, "ALL": 2 * self.cards}
+        for name, text in [("sft", SFT), ("rl", RL)]:
+            for word, value in values.items():
+                text = text.replace(word, str(value))
+            (self.work / f"{name}.yaml").write_text(text, encoding="utf-8")
 
+    def run(self, config, threads, overrides):
+        words = [str(self.bin / "actor-node"), "run", "--quiet", str(self.work / f"{config}.yaml"),
+                 f"output_dir={self.work / 'runs'}", *overrides]
+        env = {**os.environ, "OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
+        done = subprocess.run(words, env=env, cwd=ROOT, capture_output=True, text=True,
+                              timeout=3600, check=False)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(words)}: exit {done.returncode}\n{done.stderr[-2000:]}")
+        at = pathlib.Path(done.stdout.strip().splitlines()[-1].removeprefix("run: "))
+        with open(at / "metrics.jsonl", encoding="utf-8") as file:
+            return at, [json.loads(line) for line in file]
 
-def measure(options, at, skipped):
-    """Returns tokens/s over the steps after the first ones, and the score of the last ten."""
-    with open(at / "metrics.jsonl", encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
-    rows = [row for row in rows if row["step"] > skipped]
-    return {"tokens_per_s": round(sum(row["tokens"] for row in rows)
-                                  / sum(row["time/step_s"] for row in rows), 1),
-            "score": round(statistics.mean(row["rollout/score/mean"] for row in rows[-10:]), 4),
-            "rollout/idle_ratio": round(statistics.mean(
-                row.get("rollout/idle_ratio", 0) for row in rows), 3)}
+    def start(self):
+        """Returns the supervised policy that all runs start from, made at the first call."""
+        folder = self.work / "start"
+        if not folder.exists():
+            at, _ = self.run("sft", 2, [f"pretrain={self.model}"])
+            next((at / "hf").iterdir()).rename(folder)
+        return folder
+
+    def score(self, folder):
+        """Returns the greedy score of a model folder on the held-out prompts."""
+        _, rows = self.run("rl", 1, [f"pretrain={folder}", "max_steps=1", "eval_steps=1",
+                                     "save_hf=false", "recording.enabled=false"])
+        return rows[0]["val/success_greedy"]
+
+    def measure(self, seed, overrides):
+        at, rows = self.run("rl", 1, [f"seed={seed}", f"max_steps={self.steps}",
+                                      f"pretrain={self.start()}", *overrides])
+        rows = [row for row in rows if row["step"] >= SKIPPED and "time/step_s" in row]
+        seconds = [row["time/step_s"] for row in rows]
+        tokens = sum(row["tokens"] for row in rows)
+        last = max((at / "hf").iterdir(), key=lambda path: int(path.name.removeprefix("step_")))
+        return {"tokens_per_s": round(tokens / sum(seconds), 1),
+                "tokens": round(tokens / len(rows)),
+                "step_s": round(statistics.mean(seconds), 3),
+                "update_s": round(statistics.mean(row["time/update_s"] for row in rows), 3),
+                "score": round(self.score(last), 4)}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("model", type=pathlib.Path)
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin")
     parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--cards", type=int, default=2, help="train cards; as many infer")
-    parser.add_argument("--out", type=pathlib.Path, default=None)
+    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/async_bench")
     options = parser.parse_args()
-    options.bin = options.bin.resolve()
-    with tempfile.TemporaryDirectory(prefix="cohort-async-", dir=options.out) as work:
-        work = pathlib.Path(work)
-        config = work / "long_games.yaml"
-        text = CONFIG
-        for word, value in [("PLUGIN", f"{ROOT}/bench/e2e/long_games.py:LongGames"),
-                            ("CARDS_ALL", 2 * options.cards), ("CARDS", options.cards),
-                            ("MICRO_BATCHES", 8 // options.cards)]:
-            text = text.replace(word, str(value))
-        config.write_text(text, encoding="utf-8")
-        (work / "frozen_lake.yaml").write_bytes((ROOT / "configs/frozen_lake.yaml").read_bytes())
-        found = {name: [] for name, _ in MODES}
-        for seed in [int(each) for each in options.seeds.split(",")]:
-            start = run(options, work / "start", ROOT / "configs/frozen_lake.yaml",
-                        [f"seed={seed}", "max_steps=1", "save_hf=true", WORDS,
-                         "warm_start.steps=300", "warm_start.rounds=6"])
-            for name, overrides in MODES:
-                at = run(options, work / "runs", config,
-                         [f"seed={seed}", f"max_steps={options.steps}", "save_steps=100000",
-                          f"pretrain={start / 'hf' / 'step_0'}", WORDS, "warm_start.steps=0",
-                          *overrides])
-                row = measure(options, at, skipped=5)
-                found[name].append(row)
-                print(json.dumps({"mode": name, "seed": seed, **row}), flush=True)
+    bench = Bench(options)
+    found = {name: [] for name, _ in MODES}
+    print(json.dumps({"mode": "start", "score": round(bench.score(bench.start()), 4)}), flush=True)
+    for seed in [int(each) for each in options.seeds.split(",")]:
+        for name, overrides in MODES:
+            row = bench.measure(seed, overrides)
+            found[name].append(row)
+            print(json.dumps({"mode": name, "seed": seed, **row}), flush=True)
     for name, rows in found.items():
         ratios = [row["tokens_per_s"] / base["tokens_per_s"]
                   for row, base in zip(rows, found["sync"])]
