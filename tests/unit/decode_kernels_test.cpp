@@ -151,6 +151,34 @@ TEST_P(DecodeKernelsTest, ABf16ProductIsThatOfItsNumbersAndItsBitsDoNotDependOnR
   }
 }
 
+TEST_P(DecodeKernelsTest, RowsInTilesHaveTheSameProduct) {
+  if (kernels_->to_tiles == nullptr) GTEST_SKIP() << GetParam() << " has no order of its own";
+  constexpr int64_t k_rows = 70, k_depth = 96, k_ld = 100, k_panels = 3;
+  const int64_t columns = k_panels * kernels_->panel, words = k_depth / 2;
+  const std::vector<float> x = noise(k_rows * k_ld, 4);
+  const std::vector<uint16_t> rounded = halves_of(x);
+  std::vector<uint32_t> packed(static_cast<size_t>(words * columns));
+  const std::vector<uint16_t> w = halves_of(noise(packed.size() * 2, 2));
+  std::memcpy(packed.data(), w.data(), w.size() * sizeof(uint16_t));
+  std::vector<float> expected(k_rows * static_cast<size_t>(columns)), found = expected;
+  Bf16MatmulArgs args{rounded.data(), k_ld,    0,       k_depth, packed.data(),
+                      k_panels,       nullptr, nullptr, columns, MatmulMode::store};
+  for (const int64_t rows : {17, 31, 32, 33, 48, 64, 70}) {
+    args.rows = rows;
+    args.a = rounded.data(), args.out = expected.data(), args.is_tiled = false;
+    kernels_->matmul_bf16(args);
+    std::vector<uint16_t> tiles(static_cast<size_t>((rows + 15) / 16 * 16 * k_depth));
+    kernels_->to_tiles(x.data(), k_ld, 0, 10, k_depth, tiles.data());  // as threads share it
+    kernels_->to_tiles(x.data(), k_ld, 10, rows - 10, k_depth, tiles.data());
+    args.a = tiles.data(), args.out = found.data(), args.is_tiled = true;
+    kernels_->matmul_bf16(args);
+    ASSERT_EQ(std::memcmp(found.data(), expected.data(),
+                          static_cast<size_t>(rows * columns) * sizeof(float)),
+              0)
+        << rows;
+  }
+}
+
 TEST_P(DecodeKernelsTest, RoundingToBf16IsToNearestEvenAndANanStaysOne) {
   std::vector<float> x = noise(75, 9);
   for (uint32_t bits : {0x3F808000U, 0x3F818000U, 0x3F808001U, 0x7F7FFFFFU, 0x7F800000U,

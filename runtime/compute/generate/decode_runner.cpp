@@ -385,7 +385,9 @@ class CpuLane final : public LaneRunner {
   void matmul(const float* a, int64_t lda, int64_t rows, const PackedMatrix& w, float* out,
               int64_t ldo, MatmulMode mode, int64_t bias = -1) {
     cpu::MatmulArgsOf<Words> args;
-    args.a = activations(a, lda, rows);
+    args.is_tiled = Words::k_per_word > 1 && kernels_.to_tiles != nullptr &&
+                    rows > cpu::k_bf16_tile_rows && w.depth % cpu::k_bf16_tile_depth == 0;
+    args.a = args.is_tiled ? tiles(a, lda, rows, w.depth) : activations(a, lda, rows);
     args.lda = lda;
     args.rows = rows;
     args.depth = w.depth;
@@ -401,6 +403,23 @@ class CpuLane final : public LaneRunner {
       mine.panels = end;
       Kernels::matmul(kernels_, mine);
     });
+  }
+
+  /// Returns the rows in bf16 in the order of tiles.
+  const typename Words::Activation* tiles(const float* a, int64_t lda, int64_t rows,
+                                          int64_t depth) {
+    if constexpr (Words::k_per_word == 1) {
+      return a;
+    } else {
+      const int64_t padded =
+          (rows + cpu::k_bf16_tile_rows - 1) / cpu::k_bf16_tile_rows * cpu::k_bf16_tile_rows;
+      const auto count = static_cast<size_t>(padded * depth);
+      if (rounded_.size() < count) rounded_.resize(count);
+      team_.run(rows, k_row_grain, [&](int64_t begin, int64_t end, uint32_t) {
+        kernels_.to_tiles(a, lda, begin, end - begin, depth, rounded_.data());
+      });
+      return rounded_.data();
+    }
   }
 
   /// Returns the rows as products take them.

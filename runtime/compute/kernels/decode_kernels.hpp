@@ -57,6 +57,7 @@ struct MatmulArgsOf {
   int64_t ldo = 0;
   MatmulMode mode = MatmulMode::store;
   int64_t first_panel = 0;
+  bool is_tiled = false;  // `a` is as DecodeKernels::to_tiles leaves it; lda means nothing then
 };
 using MatmulArgs = MatmulArgsOf<F32Words>;
 using Bf16MatmulArgs = MatmulArgsOf<Bf16Words>;
@@ -90,6 +91,8 @@ struct CachedAttentionOf {
 using CachedAttention = CachedAttentionOf<F32Words>;
 using Bf16CachedAttention = CachedAttentionOf<Bf16Words>;
 
+inline constexpr int64_t k_bf16_tile_rows = 16, k_bf16_tile_depth = 32;  // of bf16 activations
+
 inline constexpr int64_t k_attention_rows = 12;  // most query rows of one tile in any variant
 
 /// Returns the floats of CachedAttentionOf::scratch: scores of a tile, and its queries in bf16.
@@ -116,6 +119,11 @@ struct DecodeKernels {
   void (*attention_bf16)(const Bf16CachedAttention& args);
   /// Rounds to nearest, ties to even; a NaN stays one.
   void (*to_bf16)(const float* from, int64_t count, uint16_t* to);
+  /// Rounds rows first_row … first_row + rows - 1 of `from` to the order in which matmul_bf16 reads
+  /// them fastest where they are more than k_bf16_tile_rows: [row / 16][depth / 32][16 rows][32 numbers].
+  /// Null where it has no such order. REQUIRES: depth % k_bf16_tile_depth == 0.
+  void (*to_tiles)(const float* from, int64_t ld, int64_t first_row, int64_t rows, int64_t depth,
+                   uint16_t* to);
   float (*row_max)(const float* x, int64_t count);
   /// Returns the first index of `value`, or `count`.
   int64_t (*index_of)(const float* x, int64_t count, float value);

@@ -200,6 +200,11 @@ constexpr DecodeKernels k_kernels{COHORT_DECODE_NAME,
                                   attention,
                                   attention_bf16,
                                   to_bf16,
+#if defined(COHORT_DECODE_TILES)
+                                  to_tiles,
+#else
+                                  nullptr,
+#endif
                                   row_max,
                                   index_of,
                                   exp_sum,

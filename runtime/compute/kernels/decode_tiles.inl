@@ -1,11 +1,11 @@
 // Products of bf16 in AMX tiles; included by decode_matmul.inl. A tile of activations is up to 16
-// rows by 16 words, as they lie; one of weights 16 words by 16 columns, half a panel. An output
+// rows by 16 words, as they lie or in the order of to_tiles; one of weights 16 words by 16 columns, half a panel. An output
 // element is one chain over its words, 16 at a time, and over what is left one at a time: whatever
 // the rows beside it (KERNEL-1).
 
-constexpr int64_t k_tile_words = 16;
-constexpr int64_t k_tile_side = 16;  // rows of activations; columns of weights
-constexpr int64_t k_word_size = 4;   // [bytes]
+constexpr int64_t k_tile_words = k_bf16_tile_depth / 2;
+constexpr int64_t k_tile_side = k_bf16_tile_rows;  // rows of activations; columns of weights
+constexpr int64_t k_word_size = 4;                 // [bytes]
 static_assert(k_panel == 2 * k_tile_side);
 
 /// Registers: 0 and 1 are sums of `low` rows, 2 and 3 of `high` rows, 4 and 5 the activations of
@@ -101,7 +101,10 @@ inline void multiply_block(const Bf16MatmulArgs& m, int64_t row, int64_t rows, i
   const int64_t words = words_in<Bf16Words>(m.depth);
   constexpr int64_t k_row = k_panel * k_word_size;
   const uint32_t* w = m.weights + panel * words * k_panel;
-  const uint16_t *a = m.a + row * m.lda, *high = a + k_tile_side * m.lda;
+  const int64_t ld = m.is_tiled ? m.depth : m.lda;  // a block of 16 rows has 16 of these in both
+  const int64_t stride = (m.is_tiled ? k_bf16_tile_depth : m.lda) * 2;  // [bytes] from row to row
+  const int64_t step_halves = m.is_tiled ? k_tile_side * k_bf16_tile_depth : k_bf16_tile_depth;
+  const uint16_t *a = m.a + row * ld, *high = a + k_tile_side * ld;
   _tile_zero(0);
   _tile_zero(1);
   if (!k_is_half) _tile_zero(2);
@@ -109,17 +112,17 @@ inline void multiply_block(const Bf16MatmulArgs& m, int64_t row, int64_t rows, i
   for (int64_t step = 0; step < words / k_tile_words; ++step) {
     if (row == 0) ask_for_step(w, 2 * k_tile_words * k_panel);
     _tile_loadd(6, w, k_row);
-    _tile_loadd(4, a, m.lda * 2);
+    _tile_loadd(4, a, stride);
     _tile_loadd(7, w + k_tile_side, k_row);
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(1, 4, 7);
     if (!k_is_half) {
-      _tile_loadd(5, high, m.lda * 2);
+      _tile_loadd(5, high, stride);
       _tile_dpbf16ps(2, 5, 6);
       _tile_dpbf16ps(3, 5, 7);
     }
-    a += 2 * k_tile_words;
-    high += 2 * k_tile_words;
+    a += step_halves;
+    high += step_halves;
     w += k_tile_words * k_panel;
   }
   alignas(64) float sums[2 * k_tile_side * k_panel];
@@ -128,6 +131,19 @@ inline void multiply_block(const Bf16MatmulArgs& m, int64_t row, int64_t rows, i
   if (!k_is_half) _tile_stored(2, sums + k_tile_side * k_panel, k_row);
   if (!k_is_half) _tile_stored(3, sums + k_tile_side * k_panel + k_tile_side, k_row);
   for (int64_t r = 0; r < rows; ++r) finish_row<1>(m, row + r, panel, sums + r * k_panel);
+}
+
+void to_bf16(const float* from, int64_t count, uint16_t* to);
+
+void to_tiles(const float* from, int64_t ld, int64_t first_row, int64_t rows, int64_t depth,
+              uint16_t* to) {
+  for (int64_t row = first_row; row < first_row + rows; ++row) {
+    const float* numbers = from + row * ld;
+    uint16_t* tile =
+        to + row / k_tile_side * k_tile_side * depth + row % k_tile_side * k_bf16_tile_depth;
+    for (int64_t k = 0; k < depth; k += k_bf16_tile_depth, tile += k_tile_side * k_bf16_tile_depth)
+      to_bf16(numbers + k, k_bf16_tile_depth, tile);
+  }
 }
 
 void matmul_bf16(const Bf16MatmulArgs& m) {
