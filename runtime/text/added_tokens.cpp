@@ -106,13 +106,13 @@ void AddedTokenSearch::cut(std::string_view text, AddedTokenUse use, std::vector
     if (token.is_single_word &&
         (ends_with_word(text.substr(0, begin)) || starts_with_word(text.substr(end))))
       continue;
-    if (token.strips_left)
-      begin =
-          std::clamp(before_spaces(text, begin, std::min(done, begin)), std::min(done, end), end);
+    // The spaces that the token before took are found again here: as in the reference, a token that
+    // strips left begins behind them, any other where it stands, and the text goes on behind it.
+    if (token.strips_left) begin = std::max(before_spaces(text, begin, 0), done);
     if (token.strips_right) end = behind_spaces(text, end);
     if (done < begin) parts.push_back({{done, begin}, nullptr});
-    parts.push_back({{begin, end}, &token});
-    done = std::max(done, end);
+    if (begin < end) parts.push_back({{begin, end}, &token});
+    done = end;
   }
   if (done < text.size()) parts.push_back({{done, text.size()}, nullptr});
 }

@@ -71,7 +71,11 @@ Expected<void> BpeModel::add_merges(const std::vector<Merge>& merges) {
   size_t slots = 16;
   while (slots < 2 * merges.size()) slots *= 2;
   merges_.assign(slots, {});
-  begins_at_marks_ = !options_.is_byte_level && vocabulary_.id_of(k_mark).has_value();
+  // A character that is dropped makes neighbours of what stands around it, a mark too.
+  const bool has_bytes = options_.has_byte_fallback &&
+                         std::ranges::all_of(byte_ids_, [](TokenId id) { return id >= 0; });
+  begins_at_marks_ = !options_.is_byte_level && vocabulary_.id_of(k_mark).has_value() &&
+                     (has_bytes || !options_.unknown_token.empty());
   std::string joined;
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     const Merge& merge = merges[rank];

@@ -148,7 +148,7 @@ Expected<Decoder::Step> Decoder::read_step(const nlohmann::json& json, const std
 }
 
 /// Sorts the steps into what a stream does: some on each token, then ByteLevel or ByteFallback and
-/// Fuse, then a Strip of the text's begin. Returns false for any other chain.
+/// Metaspace or Fuse, then a Strip of the text's begin. Returns false for any other chain.
 bool Decoder::find_stream_steps() {
   using Kind = Step::Kind;
   size_t i = 0;
@@ -162,6 +162,8 @@ bool Decoder::find_stream_steps() {
   if (is(Kind::byte_fallback)) {
     has_byte_fallback_ = true;
     ++i;
+    // What a run of bytes becomes is taken apart again, but not U+FFFD for bytes that wait.
+    if (is(Kind::metaspace) && steps_[i].content != k_replacement) metaspace_ = i++;
   }
   if (is(Kind::fuse)) {
     ++i;
@@ -218,7 +220,6 @@ std::string Decoder::next(std::string_view token, DecoderState& state) const {
   for (size_t i = 0; i < token_steps_; ++i)
     text = of_token(steps_[i], std::move(text), state.is_first_);
   if (joins_by_spaces_ && !state.is_first_) text.insert(0, 1, ' ');
-  state.is_first_ = false;
   if (is_byte_level_) {
     std::string bytes = std::move(state.bytes_) + bytes_of_token(text);
     state.bytes_.clear();
@@ -236,6 +237,7 @@ std::string Decoder::next(std::string_view token, DecoderState& state) const {
   } else if (has_byte_fallback_) {
     text = next_of_run(text, state);
   }
+  state.is_first_ = false;
   return hold(std::move(text), state);
 }
 
@@ -246,17 +248,22 @@ std::string Decoder::next_of_run(std::string_view token, DecoderState& state) co
     state.bytes_.clear();
     return text;
   };
+  const auto behind = [&](std::string text, bool is_first) {
+    return metaspace_ == SIZE_MAX ? text : of_token(steps_[metaspace_], std::move(text), is_first);
+  };
   const std::optional<char> byte = byte_of_token(token);
   if (!byte) {
     std::string text = give_up();
     state.is_run_broken_ = false;
-    return text.append(token);
+    state.is_first_run_ = false;
+    return text + behind(std::string(token), state.is_first_);
   }
   state.bytes_ += *byte;
   if (state.is_run_broken_) return give_up();
   const Utf8Prefix prefix = utf8_prefix(state.bytes_);
   if (prefix.kind == Utf8Prefix::Kind::incomplete) return "";
-  if (prefix.kind == Utf8Prefix::Kind::character) return std::exchange(state.bytes_, {});
+  if (prefix.kind == Utf8Prefix::Kind::character)
+    return behind(std::exchange(state.bytes_, {}), state.is_first_run_);
   state.is_run_broken_ = true;
   return give_up();
 }

@@ -20,6 +20,7 @@ class DecoderState {
   std::string bytes_;           // of a character that is not whole yet: at most 3
   bool is_run_broken_ = false;  // the run of <0xHH> is no UTF-8: U+FFFD for each further byte
   bool is_first_ = true;        // no token has come
+  bool is_first_run_ = true;    // none but <0xHH> has come
   size_t stripped_ = 0;         // characters that Strip behind Fuse has looked at
   std::string held_;
   std::vector<std::string> tokens_;  // of a chain that cannot stream
@@ -68,7 +69,8 @@ class Decoder {
   size_t token_steps_ = 0;      // the first steps, which look at one token alone
   bool is_byte_level_ = false;  // the step behind them is ByteLevel
   bool has_byte_fallback_ = false;
-  size_t strip_ = SIZE_MAX;  // the step that strips the whole text
+  size_t metaspace_ = SIZE_MAX;  // the step behind ByteFallback
+  size_t strip_ = SIZE_MAX;      // the step that strips the whole text
 };
 
 }  // namespace cohort::text

@@ -20,9 +20,16 @@ namespace {
 
 constexpr size_t k_text_bytes_max = size_t{1} << 30;  // sizes of tokens are 32 bits
 constexpr size_t k_idle_scratches_max = 64;
-// A regular expression that is not a known one looks at each byte a few times; ten times as often
-// as any in use is a pattern that goes back and forth.
+// A regular expression that is not a known one looks at each byte a few times. A pattern that goes
+// back and forth may do so on a short text, for about a second; on a long one, each byte has
+// several times the looks of any pattern in use.
 constexpr uint64_t k_steps_base = 1'000'000, k_steps_per_byte = 1'000;
+constexpr uint64_t k_steps_back_and_forth = 100'000'000, k_steps_per_byte_always = 64;
+
+uint64_t steps_for(size_t bytes) {
+  return k_steps_base + std::max(std::min(k_steps_per_byte * bytes, k_steps_back_and_forth),
+                                 k_steps_per_byte_always * bytes);
+}
 
 struct Scratch {
   BpeScratch bpe;
@@ -311,7 +318,7 @@ Expected<Encoding> Tokenizer::encode(std::string_view text, const EncodeOptions&
                    out,
                    *scratch,
                    TextBuffers(options.wants_offsets || !options.plain_at.empty()),
-                   {k_steps_base + k_steps_per_byte * text.size()}};
+                   {steps_for(text.size())}};
   const Expected<void> done = parts_->encode(call);
   parts_->pool.give_back(std::move(scratch));
   if (!done) return done.error();

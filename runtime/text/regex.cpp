@@ -11,7 +11,7 @@ bool is_regex_word(char32_t c) { return c != 0x200C && c != 0x200D && is_word_ch
 }  // namespace
 
 bool CharacterSet::add_other_case() {
-  bool is_all = categories_ == 0 && (kinds_ & ~3U) == 0;
+  bool is_all = categories_ == 0 && (kinds_ & ~3U) == 0 && others_.empty();
   const std::vector<Range> listed = ranges_;
   for (const Range& range : listed) {
     if (range.last >= 128) is_all = false;
@@ -38,6 +38,7 @@ void CharacterSet::finish() {
       merged.push_back(x);
   }
   ranges_ = std::move(merged);
+  for (CharacterSet& other : others_) other.finish();
   for (char32_t c = 0; c < 128; ++c)
     if (find(c)) ascii_[c >> 6] |= uint64_t{1} << (c & 63);
 }
@@ -55,6 +56,7 @@ bool CharacterSet::find(char32_t c) const {
         std::ranges::upper_bound(ranges_, c, {}, [](const Range& x) { return x.first; });
     is_in = after != ranges_.begin() && (after - 1)->last >= c;
   }
+  for (const CharacterSet& other : others_) is_in = is_in && other.contains(c);
   return is_in != is_negated_;
 }
 
@@ -116,6 +118,9 @@ class RegexRun {
         return at_ == 0;
       case Op::text_end:
         return at_ == text_.size();
+      case Op::border:
+      case Op::not_border:
+        return is_border(sets_[x.a]) == (x.op == Op::border);
       case Op::look:
       case Op::not_look:
       case Op::atomic:
@@ -133,6 +138,12 @@ class RegexRun {
       default:
         return false;
     }
+  }
+
+  bool is_border(const CharacterSet& word) const {
+    size_t before = at_ == 0 ? 0 : previous_begin(text_, at_), behind = at_;
+    const bool is_behind = behind < text_.size() && word.contains(next_character(text_, behind));
+    return is_behind != (at_ > 0 && word.contains(next_character(text_, before)));
   }
 
   bool loop(const Instruction& x) {

@@ -1,16 +1,18 @@
 #pragma once
 /// A small regular-expression matcher for the patterns of tokenizer.json: the part of Oniguruma's
 /// Ruby syntax that tokenizers use. Alternation is ordered, loops back off, as in Perl. Built are
-/// literals, ., \s \S \d \D \w \W \h, \p{..} of general categories, classes with ranges and ^,
-/// (?:..) (..) (?i:..) (?>..) (?=..) (?!..), ^ $ \A \z, and * + ? {n,m}, greedy, lazy (a ? behind)
-/// and possessive (a + behind * + ?; "{n,m}+" repeats the group, as in Ruby).
-/// Refused: look-behind, back references, other cases beyond ASCII, POSIX brackets, nested or
-/// intersected classes, a loop whose body may be empty.
+/// literals, ., \s \S \d \D \w \W \h, \p{..} of general categories and of Han, classes with
+/// ranges, ^ and &&[..], (?:..) (..) (?i:..) (?>..) (?=..) (?!..), ^ $ \A \z \b \B, and
+/// * + ? {n,m}, greedy, lazy (a ? behind) and possessive (a + behind * + ?; "{n,m}+" repeats the
+/// group, as in Ruby).
+/// Refused: look-behind, back references, other cases beyond ASCII, POSIX brackets, other nested
+/// classes, a loop whose body may be empty.
 /// Pure, thread-safe. Bound: no recursion over the text; the caller's StepBudget bounds time, and a
 /// find holds at most k_frames_max backtracking points.
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/error.hpp"
@@ -28,6 +30,8 @@ class CharacterSet {
   enum class Kind : uint8_t { space, not_space, word, not_word };
   void add_kind(Kind kind) { kinds_ |= 1U << static_cast<unsigned>(kind); }
   void negate() { is_negated_ = !is_negated_; }
+  /// Keeps of what is added, before or later, what is in `other` too.
+  void intersect(CharacterSet other) { others_.push_back(std::move(other)); }
   /// Adds the other case of each ASCII letter, and U+212A for k, U+017F for s. Returns false if
   /// that is not all that case folding would add.
   bool add_other_case();
@@ -43,6 +47,7 @@ class CharacterSet {
     char32_t first, last;
   };
   std::vector<Range> ranges_;
+  std::vector<CharacterSet> others_;  // intersected
   GcSet categories_ = 0;
   uint32_t kinds_ = 0;
   bool is_negated_ = false;
@@ -77,6 +82,8 @@ class Regex {
       line_end,
       text_begin,
       text_end,
+      border,  // a: the set of word characters
+      not_border,
       look,
       not_look,
       atomic,
@@ -86,7 +93,8 @@ class Regex {
       match,
     };
     Op op;
-    /// set, loop: which set; split: tried first; look..atomic: where to go on behind the group.
+    /// set, loop, border: which set; split: tried first; look..atomic: where to go on behind the
+    /// group.
     uint32_t a = 0;
     uint32_t b = 0;    // split: tried second
     uint32_t min = 0;  // loop [characters]

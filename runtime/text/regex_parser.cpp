@@ -68,6 +68,26 @@ constexpr std::array<NamedCategories, 46> k_names = {{
     {"Decimal_Number", gc_set(Gc::Nd)},
 }};
 
+/// The characters of the script Han, in order; tests compare them with the reference's.
+constexpr std::array<std::pair<char32_t, char32_t>, 22> k_han = {{
+    {0x2E80, 0x2E99},   {0x2E9B, 0x2EF3},   {0x2F00, 0x2FD5},   {0x3005, 0x3005},
+    {0x3007, 0x3007},   {0x3021, 0x3029},   {0x3038, 0x303B},   {0x3400, 0x4DBF},
+    {0x4E00, 0x9FFF},   {0xF900, 0xFA6D},   {0xFA70, 0xFAD9},   {0x16FE2, 0x16FE3},
+    {0x16FF0, 0x16FF1}, {0x20000, 0x2A6DF}, {0x2A700, 0x2B739}, {0x2B740, 0x2B81D},
+    {0x2B820, 0x2CEA1}, {0x2CEB0, 0x2EBE0}, {0x2EBF0, 0x2EE5D}, {0x2F800, 0x2FA1D},
+    {0x30000, 0x3134A}, {0x31350, 0x323AF},
+}};
+
+void add_han(CharacterSet& set, bool is_negated) {
+  char32_t behind = 0;
+  for (const auto& [first, last] : k_han) {
+    if (!is_negated) set.add_range(first, last);
+    if (is_negated) set.add_range(behind, first - 1);
+    behind = last + 1;
+  }
+  if (is_negated) set.add_range(behind, 0x10FFFF);
+}
+
 struct Quantifier {
   uint32_t min = 1, max = 1;
   enum class Kind : uint8_t { greedy, lazy, possessive } kind = Kind::greedy;
@@ -361,19 +381,35 @@ class RegexParser {
     return begin == Op::match || error_ ? body : wrapped(begin, end, body);
   }
 
+  /// Outside a class, and only there, Oniguruma takes the six numbers of Latin-1 for letters.
+  static CharacterSet word_set() {
+    CharacterSet set;
+    set.add_kind(CharacterSet::Kind::word);
+    set.add_range(0xB2, 0xB3);
+    set.add_range(0xB9, 0xB9);
+    set.add_range(0xBC, 0xBE);
+    return set;
+  }
+
   Fragment escape() {
     if (skip("A")) return assertion(Op::text_begin);
     if (skip("z")) return assertion(Op::text_end);
     CharacterSet set;
-    if (at_ < pattern_.size() && (pattern_[at_] == 'w' || pattern_[at_] == 'W')) {
-      // Outside a class, and only there, Oniguruma takes the six numbers of Latin-1 for letters.
-      set.add_kind(CharacterSet::Kind::word);
-      set.add_range(0xB2, 0xB3);
-      set.add_range(0xB9, 0xB9);
-      set.add_range(0xBC, 0xBE);
-      if (pattern_[at_++] == 'W') set.negate();
+    const char letter = at_ < pattern_.size() ? pattern_[at_] : '\0';
+    if (letter == 'w' || letter == 'W') {
+      ++at_;
+      set = word_set();
+      if (letter == 'W') set.negate();
       if (ignores_case_) refuse("\\w in case-insensitive text");
       return of_set(std::move(set));
+    }
+    if (letter == 'b' || letter == 'B') {
+      ++at_;
+      Fragment border = of_set(word_set());
+      border.code[0].op = letter == 'b' ? Op::border : Op::not_border;
+      border.is_one_set = false;
+      border.may_be_empty = true;
+      return border;
     }
     if (add_class(set)) {
       fold(set);
@@ -399,9 +435,14 @@ class RegexParser {
     const size_t end = pattern_.find('}', at_);
     if (end == std::string_view::npos) return fail("a '}' is missing"), false;
     const std::string_view name = pattern_.substr(at_, end - at_);
+    if (name == "Han") {
+      at_ = end + 1;
+      return add_han(set, is_negated != is_negated_inside), true;
+    }
     const auto* found = std::ranges::find(k_names, name, &NamedCategories::name);
     if (found == k_names.end())
-      return refuse("\\p{" + std::string(name.substr(0, 40)) + "} (known: general categories)"),
+      return refuse("\\p{" + std::string(name.substr(0, 40)) +
+                    "} (known: general categories and Han)"),
              false;
     at_ = end + 1;
     set.add_categories(found->set, is_negated != is_negated_inside);
@@ -461,13 +502,28 @@ class RegexParser {
       if (is_first && pattern_[at_] == ']')
         return fail("an empty class; write \\] for a bracket"), set;
       if (pattern_[at_] == '[') return refuse("a class in a class"), set;
-      if (pattern_.substr(at_).starts_with("&&")) return refuse("&& in a class"), set;
+      if (pattern_.substr(at_).starts_with("&&")) {
+        if (is_first) return refuse("&& with nothing before it"), set;
+        intersect(set);
+        continue;
+      }
       class_item(set);
     }
     // The other cases are those of what is listed, so they are added before it is turned round.
     fold(set);
     if (is_negated) set.negate();
     return set;
+  }
+
+  /// Reads "&&[..]", behind which the class ends or another one follows.
+  void intersect(CharacterSet& set) {
+    if (!skip("&&[")) return refuse("&& without a class behind it");
+    if (++depth_ > k_group_depth_max) return fail("classes are nested too deep");
+    set.intersect(character_class());
+    --depth_;
+    const std::string_view rest = pattern_.substr(at_);
+    if (!rest.empty() && rest[0] != ']' && !rest.starts_with("&&"))
+      refuse("more than a class behind &&");
   }
 
   void class_item(CharacterSet& set) {

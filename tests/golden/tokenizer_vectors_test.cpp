@@ -85,7 +85,9 @@ TEST_P(Pipeline, EqualsTheReference) {
 INSTANTIATE_TEST_SUITE_P(All, Pipeline,
                          testing::Values("qwen2", "llama3", "deepseek", "gpt2", "smollm2", "tekken",
                                          "possessive", "llama2", "metaspace_first",
-                                         "metaspace_split", "unknown_fused"),
+                                         "metaspace_split", "unknown_fused", "unknown_dropped",
+                                         "bytes_dropped", "fallback_metaspace", "spaces_added",
+                                         "kimi", "borders"),
                          [](const auto& x) { return std::string(x.param); });
 
 TEST(TokenizerParts, PreTokenizersEqualTheReference) {

@@ -101,6 +101,30 @@ TEST(ChatTemplate, MarksTheTokensOfGenerationBlocks) {
   EXPECT_EQ(token_mask(offsets, chat->generated), (std::vector<bool>{false, false, true, true}));
 }
 
+TEST(ChatTemplate, GenerationRangesAreThoseOfTheFinalText) {
+  // Characters are counted where the block stands, and are bytes of the text as it came out.
+  const auto chat = compiled_template(
+                        "{% macro f(x) %}<{% generation %}{{ x }}{% endgeneration %}>{% endmacro %}"
+                        "é{{ f('数学') }}t{{ f('b') }}{% set q %}{% generation %}gone, and longer "
+                        "than the text{% endgeneration %}{% endset %}ö")
+                        .render(ChatInput());
+  ASSERT_TRUE(chat);
+  EXPECT_EQ(chat->text, "é<数学>t<b>ö");
+  EXPECT_EQ(character_ranges(chat->text, chat->generated),
+            (std::vector<ByteRange>{{1, 3}, {6, 7}, {9, 10}}));
+  EXPECT_EQ(chat->generated, (std::vector<ByteRange>{{2, 6}, {11, 12}, {14, 16}}));
+  const std::vector<ByteRange> offsets{{0, 2},   {2, 3},   {3, 6},   {6, 9},  {9, 10},
+                                       {10, 11}, {11, 12}, {12, 14}, {14, 16}};
+  EXPECT_EQ(token_mask(offsets, chat->generated),
+            (std::vector<bool>{false, true, true, false, false, false, true, false, true}));
+}
+
+TEST(ChatTemplate, MasksRangesThatOverlap) {
+  const std::vector<ByteRange> offsets{{0, 2}, {2, 2}, {2, 3}, {3, 3}, {3, 5}, {5, 6}};
+  const std::vector<ByteRange> ranges{{2, 4}, {1, 4}, {3, 3}, {5, 5}};
+  EXPECT_EQ(token_mask(offsets, ranges), (std::vector<bool>{true, true, true, true, true, false}));
+}
+
 TEST(ChatTemplate, ReadsArgumentsThatAreText) {
   const auto parsed = with_parsed_arguments(ChatJson::parse(
       R"([{"tool_calls": [{"function": {"arguments": "{\"b\": 1, \"a\": [2]}"}},
@@ -149,6 +173,7 @@ INSTANTIATE_TEST_SUITE_P(
         "{{ 'x' * 10**9 }}", "{{ [1] * 10**9 }}", "{{ 'x' * 10**30 }}", "{{ 'x' | center(10**9) }}",
         "{{ 'x' | indent(10**9) }}", "{{ [1] | batch(10**9, 0) | list }}",
         "{{ [1] | slice(10**9) | list }}", "{{ ('\\t' * 900000).expandtabs(60000) }}",
+        "{{ '\\t'.expandtabs(10**9) }}", "{{ [1] | tojson(indent=10**9) }}",
         "{{ ('ab' * 400000).split('a') }}", "{{ ('ab' * 400000) | list }}",
         "{{ ('a' * 1000000).replace('a', 'bb') }}",
         "{% for i in range(9999) %}{% set q = '{:>999999}'.format(1) %}{% endfor %}",
@@ -195,6 +220,14 @@ TEST(ChatTemplate, DepthIsBoundedWhereItIsRead) {
   EXPECT_NE(compile_error("{{ a" + deep(".b", 99999) + " }}").find("more than 200"),
             std::string::npos);
   EXPECT_NE(compile_error("{{ a" + deep(" if b else a", 99999) + " }}").find("more than 64"),
+            std::string::npos);
+  // Nested evaluations take of the stack what every thread has, in builds with sanitizers too.
+  const std::string recursion =
+      "{% macro f(n) %}{% for i in [1] %}{% with %}{% filter trim %}{% if n %}"
+      "{{ [f(n - 1) | trim ~ 'a'] | join }}{% endif %}{% endfilter %}{% endwith %}{% endfor %}"
+      "{% endmacro %}";
+  EXPECT_EQ(text_of(recursion + "{{ f(180) | length }}"), "180");
+  EXPECT_NE(text_of(recursion + "{{ f(9999) }}").find("nests or recurs more than"),
             std::string::npos);
   ChatInput input;
   input.messages = ChatJson::parse(deep("[", 300) + deep("]", 300));

@@ -154,6 +154,28 @@ TEST(HfTokenizer, AddedTokensOfEachFlag) {
   EXPECT_EQ(tokenizer.token(15), std::nullopt);
 }
 
+TEST(HfTokenizer, SpacesThatATokenStrippedMayBeginAnother) {
+  nlohmann::json json = small();
+  const auto add = [&](int id, const char* content, bool left, bool right) {
+    json["added_tokens"].push_back({{"id", id},
+                                    {"content", content},
+                                    {"normalized", false},
+                                    {"lstrip", left},
+                                    {"rstrip", right}});
+  };
+  add(20, "<r>", false, true);
+  add(21, "\n", false, false);
+  add(22, "\t", true, true);
+  const Tokenizer tokenizer = made(json);
+  const auto ids = [&](std::string_view text) { return tokenizer.encode(text).value().ids; };
+  // The reference goes on behind the second token, with text that the first one took as well.
+  EXPECT_EQ(ids("<r> \n b"), (Ids{20, 21, 0, 4}));
+  EXPECT_EQ(ids("<r>\n"), (Ids{20, 21}));
+  EXPECT_EQ(ids("b\t\t"), (Ids{4, 22})) << "a token of no text is none";
+  const auto encoding = tokenizer.encode("<r> \nb", {.wants_offsets = true}).value();
+  EXPECT_EQ(encoding.offsets, (std::vector<Span>{{0, 5}, {4, 5}, {5, 6}}));
+}
+
 TEST(HfTokenizer, OffsetsAreBytesOfTheText) {
   nlohmann::json json = small();
   json["normalizer"] = nlohmann::json::parse(R"({"type": "Sequence", "normalizers": [
@@ -198,6 +220,24 @@ TEST(HfTokenizer, APatternThatGoesBackAndForthIsAnError) {
   const auto encoding = made(json).encode(std::string(100, 'a'));
   ASSERT_FALSE(encoding);
   EXPECT_EQ(encoding.error().code, Errc::capacity);
+}
+
+TEST(HfTokenizer, ALongTextHasStepsInProportionAndNoMore) {
+  nlohmann::json json = small();
+  const auto encoded = [&](const char* pattern, const std::string& text) {
+    json["pre_tokenizer"] = {
+        {"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}};
+    return made(json).encode(text);
+  };
+  // Each a begins a run of its own that ends without a b: about n * n / 2 steps.
+  const auto endless = encoded("(?:a|aa)b|a+c", std::string(400'000, 'a'));
+  ASSERT_FALSE(endless);
+  EXPECT_EQ(endless.error().code, Errc::capacity);
+  std::string words;
+  for (int i = 0; i < 400'000; ++i) words += i % 5 == 0 ? " ab\n" : "aab'd 12 ";
+  EXPECT_TRUE(encoded(R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+|)"
+                      R"( ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s)",
+                      words));
 }
 
 TEST(HfTokenizer, ATextThatGrowsWithoutBoundIsAnError) {

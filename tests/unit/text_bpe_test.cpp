@@ -73,6 +73,19 @@ TEST(Bpe, UnknownCharacters) {
   EXPECT_NE(done.error().detail.find("unk_token \"[UNK]\""), std::string::npos);
 }
 
+TEST(Bpe, DroppedCharactersMakeNeighbours) {
+  const std::vector<std::string> tokens = {"\xE2\x96\x81", "a", "\xE2\x96\x81\xE2\x96\x81"};
+  const std::string mark = tokens[0], piece = mark + "a" + mark + "\xC3\xA9" + mark + "a";
+  const std::vector<BpeModel::Merge> merges = {{mark, mark}};
+  EXPECT_EQ(encode(BpeModel::make(vocabulary_of(tokens), merges, {}).value(), piece),
+            (Ids{0, 1, 2, 1}));
+  // Byte fallback without the bytes makes no difference.
+  BpeOptions options;
+  options.has_byte_fallback = true;
+  EXPECT_EQ(encode(BpeModel::make(vocabulary_of(tokens), merges, options).value(), piece),
+            (Ids{0, 1, 2, 1}));
+}
+
 TEST(Bpe, NamesTheMergeOfAnAbsentToken) {
   const auto model = BpeModel::make(vocabulary_of({"a", "b", "ab"}), {{"a", "b"}, {"ab", "b"}}, {});
   ASSERT_FALSE(model);

@@ -59,6 +59,12 @@ TEST(TextRegex, FindsWhatPerlFinds) {
       {".", "\n\xC3\xA9", "\xC3\xA9"},
       {"\\w", "\xC2\xBD", "\xC2\xBD"},  // the reference's engine takes ½ for a letter here,
       {"[\\w]", "\xC2\xBD", ""},        // but not here
+      {"[a-f&&[^c]]", "abcg", "a|b"},
+      {"[^a-f&&[d-z]]", "cdg", "c|g"},
+      {"[a-f&&[^c]&&[^d]]", "cdef", "e|f"},
+      {"\\bab\\b|\\Bx", "ab cab ab_ x\xC2\xB2x", "ab|x"},
+      {"\\p{Han}+|\\P{Han}", "\xE6\xB9\x96\xE3\x80\x85\xE3\x81\xAE",
+       "\xE6\xB9\x96\xE3\x80\x85|\xE3\x81\xAE"},
       {"", "a", ""},
   };
   for (const MatchCase& x : cases) EXPECT_EQ(matches(x.pattern, x.text), x.expected) << x.pattern;
@@ -71,7 +77,10 @@ TEST(TextRegex, SaysWhatItCannotExpress) {
       {"(a)\\1", "", "\\1 is not supported"},
       {"\\p{Greek}", "", "\\p{Greek}"},
       {"[[:alpha:]]", "", "a class in a class"},
-      {"[a&&b]", "", "&& in a class"},
+      {"[a&&b]", "", "&& without a class"},
+      {"[&&[b]]", "", "&& with nothing before it"},
+      {"[a&&[b]c]", "", "more than a class behind &&"},
+      {"(?i:[a&&[b]])", "", "case-insensitive"},
       {"(?i:stra\xC3\x9F)", "", "case-insensitive"},
       {"(?i:ss)", "", "\"ss\" in case-insensitive text"},
       {"(?:a*)*", "", "may be empty"},

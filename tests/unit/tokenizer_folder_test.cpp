@@ -179,9 +179,27 @@ TEST(TokenizeCommand, ALineIsALineForEveryReader) {
   EXPECT_TRUE(out.starts_with("{\"text\":\"\\u2028 \\u0085 \\u2029 \xe2\x80\xa6\"")) << out;
 }
 
+TEST(TokenizeCommand, ALineThatIsNoJsonIsAnsweredAndOthersGoOn) {
+  const TokenizerFiles files;
+  for (const std::string row : {R"({"text": NaN})", R"({"text": Infinity})", R"({"text": 1e400})",
+                                R"({"text": "\ud800"})", "{", "\xFF"}) {
+    const std::string out = rows_of({}, files, "\n" + row + "\n{\"text\": \"b\"}");
+    EXPECT_TRUE(out.starts_with("{\"error\":\"") && out.ends_with("\"}\n{\"ids\":[3,1]}\n")) << out;
+    EXPECT_NE(out.find("rows.jsonl:2 is no JSON: "), std::string::npos) << out;
+  }
+}
+
+TEST(TokenizeCommand, TheLastPieceIsWhatTheStreamHeldBack) {
+  const TokenizerFiles files;
+  files.put("tokenizer.json", R"({"decoder": {"type": "ByteFallback"}, "model": {"type": "BPE",
+    "vocab": {"a": 0, "<0xE4>": 1}, "merges": []}})");
+  EXPECT_EQ(rows_of({}, files, R"({"ids": [0, 1, 1]})"),
+            "{\"text\":\"a\uFFFD\uFFFD\",\"pieces\":[\"a\",\"\",\"\",\"\uFFFD\uFFFD\"]}\n");
+}
+
 TEST(TokenizeCommand, NamesTheRowThatIsNone) {
   const TokenizerFiles files;
-  for (const std::string row : {"{", "[]", "{}", R"({"text": 3})", R"({"ids": ["a"]})",
+  for (const std::string row : {"[]", "{}", R"({"text": 3})", R"({"ids": ["a"]})",
                                 R"({"ids": [-1]})", R"({"text": "a", "add_special_tokens": 1})"}) {
     const std::string out = rows_of({}, files, "\n" + row);
     EXPECT_NE(out.find("rows.jsonl:2"), std::string::npos) << out;

@@ -53,7 +53,8 @@ Expected<Json> text_row(const Json& row, const TokenizeContext& context) {
   return out;
 }
 
-/// {"ids": …, "skip_special_tokens": false}; pieces: what each id adds to a stream.
+/// {"ids": …, "skip_special_tokens": false}; pieces: what each id adds to a stream, and one more
+/// for what it holds back until its end.
 Expected<Json> ids_row(const Json& row, const TokenizeContext& context) {
   std::vector<TokenId> ids;
   for (const Json& id : row["ids"]) {
@@ -68,6 +69,7 @@ Expected<Json> ids_row(const Json& row, const TokenizeContext& context) {
   out["pieces"] = Json::array();
   text::StreamDecoder stream(context.folder->tokenizer, options);
   for (const TokenId id : ids) out["pieces"].push_back(stream.next(id));
+  if (std::string rest = stream.finish(); !rest.empty()) out["pieces"].push_back(std::move(rest));
   return out;
 }
 
@@ -136,6 +138,20 @@ std::string one_line(const Json& row) {
   return out;
 }
 
+/// Reads a line. Errc::config: what is no JSON in it, e.g. the NaN or the unpaired surrogates that
+/// Python writes, and where.
+Expected<Json> parse_line(const std::string& line, const std::string& where) {
+  try {
+    return Json::parse(line);
+  } catch (const Json::exception& e) {
+    // "[json.exception.parse_error.101] parse error at line 1, column 9: …"
+    std::string_view what = e.what();
+    if (const size_t end = what.find("] "); end != std::string_view::npos)
+      what.remove_prefix(end + 2);
+    return Error{Errc::config, fmt::format("{} is no JSON: {}", where, what)};
+  }
+}
+
 Expected<void> run_rows(std::istream& in, const std::string& name, TokenizeContext& context,
                         std::ostream& out) {
   uint64_t number = 0;
@@ -143,9 +159,13 @@ Expected<void> run_rows(std::istream& in, const std::string& name, TokenizeConte
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const std::string where = fmt::format("{}:{}", name, number);
-    const Json row = Json::parse(line, nullptr, false);
-    if (!row.is_object()) return Error{Errc::config, where + " is no JSON object"};
-    auto result = answer(row, context);
+    const Expected<Json> row = parse_line(line, where);
+    if (!row) {
+      out << one_line({{"error", row.error().detail}}) << '\n';
+      continue;
+    }
+    if (!row->is_object()) return Error{Errc::config, where + " is no JSON object"};
+    auto result = answer(*row, context);
     if (!result &&
         (result.error().code == Errc::config || result.error().code == Errc::invalid_argument))
       return result.error().with_context(where);

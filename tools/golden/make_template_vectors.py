@@ -71,9 +71,11 @@ def rendered(template, context):
             Ranges.printed.append(part)
     except Exception as e:  # any: only the fact counts
         return {"error": f"{type(e).__name__}: {e}"}
-    out = {"expected": "".join(Ranges.printed)}
+    text = "".join(Ranges.printed)
+    out = {"expected": text}
     if Ranges.ranges:
-        out["generation"] = Ranges.ranges
+        # Where text was changed or dropped behind the block, a range may reach behind the end.
+        out["generation"] = [[min(place, len(text)) for place in x] for x in Ranges.ranges]
     return out
 
 

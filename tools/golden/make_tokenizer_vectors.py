@@ -43,6 +43,15 @@ POSSESSIVE = (
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"
     r"|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
 )
+# Kimi: classes that are intersected, and a script.
+KIMI = (
+    r"[\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*"
+    r"[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+"
+    r"[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+BORDERS = r"\b[\w&&[^\p{Han}\d]]+\b|\B\P{Han}"
 CORPUS = """The lake is frozen and the wind blows from the north. A robot walks over the ice.
 It cannot see the holes, but it's told where they are, and it doesn't fall in often.
 12 + 34 = 46, 7 * 8 = 56; is 100000 larger than 99999? Yes, it is.
@@ -244,6 +253,48 @@ def pipelines():
     )
 
 
+def dropping(data):
+    """No token for an unknown character: it is dropped, and its neighbours may join across it."""
+    del data["model"]["unk_token"]
+    vocab = data["model"]["vocab"]
+    joined = ["\u2581\u2581", "\u2581\u2581\u2581", "e\u2581"]
+    vocab.update({token: len(vocab) + i for i, token in enumerate(joined)})
+    data["model"]["merges"] += [["\u2581", x] for x in ("\u2581", "\u2581\u2581")]
+
+
+def some_bytes(data):
+    """Byte fallback for some bytes only, and no unk_token: other characters are dropped."""
+    dropping(data)
+    for token in [x for x in data["model"]["vocab"] if x.startswith("<0xE")]:
+        data["model"]["vocab"]["gone" + token] = data["model"]["vocab"].pop(token)
+
+
+def spaces_added():
+    """Added tokens of white space, which an added token before may strip."""
+    t = byte_level(bytes_only(use_regex=True))
+    t.add_special_tokens([AddedToken("<r>", rstrip=True, normalized=False)])
+    t.add_tokens([AddedToken("\n", normalized=False)])
+    t.add_tokens([AddedToken("\t", lstrip=True, rstrip=True, normalized=False)])
+    return t
+
+
+def more_pipelines():
+    mark = "\u2581"
+    space = pre_tokenizers.Metaspace
+    start = normalizers.Sequence([normalizers.Prepend(mark), normalizers.Replace(" ", mark)])
+    fuse = decoders.Sequence([decoders.Replace(mark, " "), decoders.Fuse()])
+    yield "unknown_dropped", sentencepiece(None, start, fuse, fallback=False, rebuild=dropping)
+    yield "bytes_dropped", sentencepiece(None, start, fuse, rebuild=some_bytes)
+    yield "fallback_metaspace", sentencepiece(
+        space(prepend_scheme="never", split=False),
+        None,
+        decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace(prepend_scheme="always")]),
+    )
+    yield "spaces_added", spaces_added()
+    yield "kimi", byte_level(pre_tokenizers.Sequence([split(KIMI), bytes_only()]))
+    yield "borders", byte_level(pre_tokenizers.Sequence([split(BORDERS), bytes_only()]))
+
+
 def stream(t, ids):
     given, pieces = "", []
     for i in range(len(ids)):
@@ -362,6 +413,13 @@ def main():
             {"tokenizer": json.loads(t.to_str()), "cases": [case_of(t, x) for x in texts]},
         )
     write(options.out, "parts", parts_cases(rng, options.parts))
+    for name, t in more_pipelines():
+        texts = ["", *(random_text(rng) for _ in range(options.lines))]
+        if name == "spaces_added":
+            atoms = ["<r>", " ", "\n", "\t", "a", "b ", "  ", "<right>", "\u3000"]
+            texts += ["".join(rng.choices(atoms, k=rng.randint(1, 9))) for _ in texts]
+        cases = [case_of(t, x) for x in texts]
+        write(options.out, name, {"tokenizer": json.loads(t.to_str()), "cases": cases})
 
 
 if __name__ == "__main__":

@@ -32,12 +32,31 @@ jinja::Limits limits_of(const TemplateLimits& limits) {
   return x;
 }
 
+/// Ranges of characters as ranges of bytes; what lies behind the text is cut off.
+std::vector<ByteRange> byte_ranges(std::string_view text,
+                                   const std::vector<jinja::TextRange>& ranges) {
+  std::vector<ByteRange> result;
+  std::vector<size_t*> places;  // all begins and ends, to be turned from characters to bytes
+  result.reserve(ranges.size());
+  for (const auto& range : ranges) {
+    ByteRange& places_of = result.emplace_back(ByteRange{range.begin, range.end});
+    places.push_back(&places_of.begin);
+    places.push_back(&places_of.end);
+  }
+  std::ranges::sort(places, {}, [](const size_t* place) { return *place; });
+  size_t characters = 0, bytes = 0;
+  for (size_t* place : places) {
+    bytes += jinja::byte_of(text.substr(bytes), *place - characters);
+    characters = *place;
+    *place = bytes;
+  }
+  return result;
+}
+
 Expected<RenderedChat> rendered(jinja::Interpreter& interpreter) {
   RenderedChat chat;
   chat.text = interpreter.render();
-  for (const auto& range : interpreter.generation_ranges())
-    chat.generated.push_back(
-        {std::min(range.begin, chat.text.size()), std::min(range.end, chat.text.size())});
+  chat.generated = byte_ranges(chat.text, interpreter.generation_ranges());
   return chat;
 }
 
@@ -173,10 +192,23 @@ Expected<nlohmann::ordered_json> with_parsed_arguments(nlohmann::ordered_json me
 
 std::vector<bool> token_mask(std::span<const ByteRange> offsets,
                              std::span<const ByteRange> ranges) {
-  std::vector<bool> mask(offsets.size(), false);
+  std::vector<ByteRange> apart;  // the ranges, ascending, those that overlap as one
   for (const auto& range : ranges)
-    for (size_t i = 0; range.begin < range.end && i < offsets.size(); ++i)
-      if (offsets[i].begin < range.end && offsets[i].end > range.begin) mask[i] = true;
+    if (range.begin < range.end) apart.push_back(range);
+  std::ranges::sort(apart, {}, &ByteRange::begin);
+  size_t count = 0;
+  for (const ByteRange& range : apart) {
+    if (count > 0 && range.begin < apart[count - 1].end)
+      apart[count - 1].end = std::max(apart[count - 1].end, range.end);
+    else
+      apart[count++] = range;
+  }
+  apart.resize(count);
+  std::vector<bool> mask(offsets.size(), false);
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    const auto after = std::ranges::lower_bound(apart, offsets[i].end, {}, &ByteRange::begin);
+    mask[i] = after != apart.begin() && (after - 1)->end > offsets[i].begin;
+  }
   return mask;
 }
 

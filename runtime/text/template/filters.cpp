@@ -104,6 +104,67 @@ Value safe_filter(Runtime& run, const Value& x, const Arguments& arguments) {
   return make_text(run.budget, to_text(run.budget, x), true);
 }
 
+/// What html.unescape makes of the number in &#…; or nothing: no character of XML or HTML.
+std::string numbered_character(uint32_t code) {
+  constexpr std::u32string_view k_windows =  // 0x80 to 0x9F are taken for those of Windows-1252
+      U"\u20AC\x81\u201A\u0192\u201E\u2026\u2020\u2021\u02C6\u2030\u0160\u2039\u0152\x8D\u017D\x8F"
+      U"\x90\u2018\u2019\u201C\u201D\u2022\u2013\u2014\u02DC\u2122\u0161\u203A\u0153\x9D\u017E"
+      U"\u0178";
+  if (code == 0 || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return "\xEF\xBF\xBD";
+  if (code >= 0x80 && code < 0xA0) return to_utf8(k_windows[code - 0x80]);
+  const bool is_none =
+      (code < 0x20 && code != '\t' && code != '\n' && code != '\f' && code != '\r') ||
+      code == 0x7F || (code >= 0xFDD0 && code < 0xFDF0) || (code & 0xFFFE) == 0xFFFE;
+  return is_none ? "" : to_utf8(static_cast<char32_t>(code));
+}
+
+/// Reads the number behind "&#"; moves `at` behind it and its semicolon. Nothing: there is none.
+std::optional<uint32_t> read_entity_number(std::string_view text, size_t& at) {
+  const bool is_hex = at < text.size() && (text[at] | 0x20) == 'x';
+  const std::string_view digits = is_hex ? "0123456789abcdefABCDEF" : "0123456789";
+  const size_t begin = at + (is_hex ? 1 : 0);
+  const size_t end = std::min(text.find_first_not_of(digits, begin), text.size());
+  if (begin >= end) return std::nullopt;
+  uint32_t code = 0;
+  for (const char c : text.substr(begin, end - begin)) {
+    const auto digit = static_cast<uint32_t>(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
+    code = std::min<uint32_t>(code * (is_hex ? 16 : 10) + digit, 0x110000);
+  }
+  at = end + (end < text.size() && text[end] == ';' ? 1 : 0);
+  return code;
+}
+
+/// html.unescape, for numbers and the common names.
+std::string without_entities(std::string_view text) {
+  constexpr std::pair<std::string_view, std::string_view> k_names[] = {
+      {"lt", "<"}, {"gt", ">"}, {"quot", "\""}, {"apos;", "'"}, {"amp", "&"}, {"nbsp", "\xC2\xA0"}};
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const std::string_view behind = text.substr(at + 1);
+    if (text[at] != '&') {
+      out += text[at++];
+      continue;
+    }
+    if (size_t next = at + 2; behind.starts_with('#')) {
+      if (const auto code = read_entity_number(text, next)) {
+        out += numbered_character(*code);
+        at = next;
+        continue;
+      }
+    }
+    const auto* name =
+        std::ranges::find_if(k_names, [&](const auto& x) { return behind.starts_with(x.first); });
+    if (name == std::end(k_names)) {
+      out += text[at++];
+      continue;
+    }
+    out += name->second;
+    at += 1 + name->first.size();
+    if (at < text.size() && text[at] == ';' && !name->first.ends_with(';')) ++at;
+  }
+  return out;
+}
+
 Value striptags_filter(Runtime& run, const Value& x, const Arguments& arguments) {
   const Bound bound("striptags", arguments, {});
   std::string text = to_text(run.budget, x);
@@ -125,14 +186,8 @@ Value striptags_filter(Runtime& run, const Value& x, const Arguments& arguments)
     if (!joined.empty()) joined += ' ';
     joined += word;
   }
-  for (const auto& [entity, character] :
-       {std::pair<std::string_view, std::string_view>{"&lt;", "<"},
-        {"&gt;", ">"},
-        {"&#34;", "\""},
-        {"&quot;", "\""},
-        {"&#39;", "'"},
-        {"&amp;", "&"}})
-    joined = replaced(run.budget, joined, entity, character, -1);
+  run.budget.scan(joined.size());
+  joined = without_entities(joined);
   return make_text(run.budget, std::move(joined));
 }
 
@@ -222,12 +277,14 @@ Value tojson_filter(Runtime& run, const Value& x, const Arguments& arguments) {
   layout.ensures_ascii = bound.truth(0, false);
   if (bound.has_value(1)) {
     layout.item_separator = ",";
-    const Integer most = 4096;
-    layout.indent =
-        bound[1].is(Kind::text)
-            ? bound.text(1)
-            : std::string(static_cast<size_t>(std::clamp<Integer>(bound.whole(1, 0), 0, most)),
-                          ' ');
+    if (bound[1].is(Kind::text)) {
+      layout.indent = bound.text(1);
+    } else {
+      const Integer width = std::clamp<Integer>(bound.whole(1, 0), 0, Integer{1} << 40);
+      run.budget.check_text(static_cast<size_t>(width));
+      run.budget.scan(static_cast<size_t>(width));
+      layout.indent = std::string(static_cast<size_t>(width), ' ');
+    }
   }
   if (bound.has_value(2)) {
     const auto parts = items_of(run, bound[2]);

@@ -205,7 +205,8 @@ class PercentFormatter {
 /// "…{0.name[key]!r:>5}…".format(…).
 class BraceFormatter {
  public:
-  BraceFormatter(Runtime& run, const Arguments& arguments) : run_(run), arguments_(arguments) {}
+  BraceFormatter(Runtime& run, const Arguments& arguments, bool is_markup)
+      : run_(run), arguments_(arguments), is_markup_(is_markup) {}
 
   std::string write(std::string_view format, int depth) {
     if (depth > 2) fail("ValueError", "Max string recursion exceeded");
@@ -254,17 +255,22 @@ class BraceFormatter {
         fail("ValueError", "expected ':' after conversion specifier");
     }
     const std::string spec = rest.empty() ? "" : write(rest.substr(1), depth + 1);
-    return converted(x, conversion, spec);
+    std::string out = converted(x, conversion, spec);
+    const bool is_escaped = x.is(Kind::text) && x.text_object().is_markup && conversion == '\0';
+    return is_markup_ && !is_escaped ? escape_markup(out) : out;
   }
   std::string converted(const Value& x, char conversion, const std::string& spec_text) {
-    const FormatSpec spec = parse_format_spec(spec_text);
+    const bool is_number = conversion == '\0' && x.is_number();
+    const FormatSpec spec = parse_format_spec(spec_text, is_number);
     run_.budget.scan(spec.width + spec.precision.value_or(0));
     if (conversion == 'r') return formatted_text(to_repr(run_.budget, x), spec);
     if (conversion == 'a') return formatted_text(to_ascii_repr(run_, x), spec);
     if (conversion != 's' && conversion != '\0')
       fail("ValueError", fmt::format("Unknown conversion specifier '{}'", conversion));
-    if (conversion == '\0' && x.is_number() && !(x.is(Kind::boolean) && spec_text.empty()))
+    if (is_number && !(x.is(Kind::boolean) && spec_text.empty())) {
+      if (x.is_whole() && !is_real_type(spec.type)) check_whole_spec(spec);
       return format_number(x, spec);
+    }
     const bool is_plain = x.is(Kind::text) || conversion == 's' || spec_text.empty();
     if (!is_plain)
       fail("TypeError",
@@ -272,14 +278,8 @@ class BraceFormatter {
     return formatted_text(to_text(run_.budget, x), spec);
   }
   std::string formatted_text(std::string text, const FormatSpec& spec) {
-    if (spec.type != '\0' && spec.type != 's')
-      fail("ValueError",
-           fmt::format("Unknown format code '{}' for object of type 'str'", spec.type));
-    if (spec.align == '=' && spec.fill != "0")
-      fail("ValueError", "'=' alignment not allowed in string format specifier");
-    FormatSpec plain = spec;
-    if (plain.align == '=') plain.align = '<';
-    return padded(cut(std::move(text), spec, run_), plain, '<');
+    check_text_spec(spec);
+    return padded(cut(std::move(text), spec, run_), spec, '<');
   }
   Value lookup(std::string_view name) {
     const size_t end = std::min(name.find_first_of(".["), name.size());
@@ -325,6 +325,7 @@ class BraceFormatter {
 
   Runtime& run_;
   const Arguments& arguments_;
+  bool is_markup_;  // what is put in is escaped
   enum class Fields : uint8_t { unknown, counted, numbered };
   Fields fields_ = Fields::unknown;
   size_t next_ = 0;
@@ -335,8 +336,8 @@ class BraceFormatter {
 std::string percent_format(Runtime& run, std::string_view format, const Value& arguments) {
   return PercentFormatter(run, format, arguments).write();
 }
-std::string brace_format(Runtime& run, std::string_view format, const Arguments& arguments) {
-  return BraceFormatter(run, arguments).write(format, 0);
+std::string brace_format(Runtime& run, const Value& format, const Arguments& arguments) {
+  return BraceFormatter(run, arguments, format.text_object().is_markup).write(format.text(), 0);
 }
 
 std::string format_time(Runtime& run, const std::string& format) {

@@ -93,6 +93,10 @@ Value raise_exception(Runtime& run, const Value&, const Arguments& arguments) {
   fail("TemplateError", to_text(run.budget, bound[0]));
 }
 
+Value refuse_self(Runtime&, const Value&, const Arguments&) {
+  fail("TypeError", "'TemplateReference' object is not callable");
+}
+
 Value strftime_now(Runtime& run, const Value&, const Arguments& arguments) {
   const Bound bound("strftime_now", arguments, {"format"}, 1);
   return make_text(run.budget, format_time(run, bound.text(0)));
@@ -101,11 +105,15 @@ Value strftime_now(Runtime& run, const Value&, const Arguments& arguments) {
 }  // namespace
 
 Value find_global(std::string_view name) {
-  constexpr std::pair<std::string_view, Native> globals[] = {
-      {"range", make_range},          {"dict", make_dict_value},
-      {"namespace", make_namespace},  {"joiner", make_joiner},
-      {"cycler", make_cycler},        {"lipsum", refuse_lipsum},
-      {"strftime_now", strftime_now}, {"raise_exception", raise_exception}};
+  constexpr std::pair<std::string_view, Native> globals[] = {{"range", make_range},
+                                                             {"dict", make_dict_value},
+                                                             {"namespace", make_namespace},
+                                                             {"joiner", make_joiner},
+                                                             {"cycler", make_cycler},
+                                                             {"lipsum", refuse_lipsum},
+                                                             {"self", refuse_self},
+                                                             {"strftime_now", strftime_now},
+                                                             {"raise_exception", raise_exception}};
   for (const auto& [known, native] : globals)
     if (known == name) return make_function(std::string(name), {}, native);
   return {};

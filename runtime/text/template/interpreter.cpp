@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/text/template/characters.hpp"
 #include "runtime/text/template/loop.hpp"
 #include "runtime/text/template/printing.hpp"
 
@@ -84,7 +85,8 @@ Interpreter::~Interpreter() {
 
 Value Interpreter::variable(const std::string& name) const {
   const auto found = variables_.find(name);
-  return found == variables_.end() ? find_global(name) : found->second;
+  // Jinja's `self` hides a variable of that name.
+  return found == variables_.end() || name == "self" ? find_global(name) : found->second;
 }
 
 std::string Interpreter::render() {
@@ -229,8 +231,12 @@ void Interpreter::run_generation(const Stmt& x, Scope& scope) {
   bind_parameters(*x.macro, {}, inner.scope());
   std::string text;
   capture(x.macro->body, inner.scope(), text);
-  // As transformers counts: from what the template itself has printed, not a macro in it.
-  ranges_.push_back({text_.size(), text_.size() + text.size()});
+  // As transformers counts: characters, from what the template itself has printed, not a macro in
+  // it. Bytes would tell nothing once the text lands elsewhere or a filter changes it.
+  text_characters_ += character_count(std::string_view(text_).substr(counted_bytes_));
+  counted_bytes_ = text_.size();
+  budget.scan(text.size());
+  ranges_.push_back({text_characters_, text_characters_ + character_count(text)});
   write(text);
 }
 

@@ -34,7 +34,7 @@ struct Macro : Object {
 
 struct Loop;
 
-/// A range of bytes of the rendered text.
+/// A range of characters of the rendered text.
 struct TextRange {
   size_t begin = 0;
   size_t end = 0;
@@ -49,6 +49,8 @@ class Interpreter final : public Runtime {
     variables_[std::move(name)] = std::move(value);
   }
   std::string render();
+  /// What generation blocks printed. Begins ascend; where a block's text was changed or dropped (a
+  /// filter, a set block), a range may reach behind the rendered text.
   const std::vector<TextRange>& generation_ranges() const { return ranges_; }
 
   Value call_macro(const Value& macro, Arguments arguments) override;
@@ -100,7 +102,9 @@ class Interpreter final : public Runtime {
   std::unordered_map<std::string, Value> variables_;
   std::deque<Scope> retained_;
   Output* output_ = nullptr;
-  std::string text_;  // what the template itself has printed
+  std::string text_;            // what the template itself has printed
+  size_t counted_bytes_ = 0;    // of text_, whose characters are counted
+  size_t text_characters_ = 0;  // of these bytes
   std::vector<TextRange> ranges_;
 };
 

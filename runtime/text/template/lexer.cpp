@@ -181,6 +181,7 @@ class Lexer {
   }
 
   void read_comment(int line) {
+    if (at_ == text_.size()) return;  // Jinja looks for the end of what has a beginning
     const size_t end = text_.find("#}", at_);
     if (end == std::string::npos) syntax_error("Missing end of comment tag", line);
     const char sign = end > at_ ? text_[end - 1] : '\0';

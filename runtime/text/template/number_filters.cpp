@@ -6,8 +6,10 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "runtime/text/template/characters.hpp"
 #include "runtime/text/template/filter_tables.hpp"
 #include "runtime/text/template/printing.hpp"
+#include "runtime/text/unicode.hpp"
 
 namespace cohort::text::jinja {
 namespace {
@@ -27,7 +29,24 @@ Value default_filter(Runtime& run, const Value& x, const Arguments& arguments) {
   return bound.has(0) ? bound[0] : make_text(run.budget, "");
 }
 
-Value to_int(Runtime&, const Value& x, const Arguments& arguments) {
+/// The decimal digits of every script as those of ASCII; they stand in tens, from nought to nine.
+std::string with_ascii_digits(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = at;
+    char32_t c = next_character(text, at);
+    if (c < 0x80 || !is_in(c, CharacterClass::decimal)) {
+      out += text.substr(begin, at - begin);
+      continue;
+    }
+    char32_t before = 0;
+    while (is_in(c - before - 1, CharacterClass::decimal)) ++before;
+    out += static_cast<char>('0' + before % 10);
+  }
+  return out;
+}
+
+Value to_int(Runtime& run, const Value& x, const Arguments& arguments) {
   const Bound bound("int", arguments, {"default", "base"});
   const Value otherwise = bound.has(0) ? bound[0] : Value::integer(0);
   check_defined(x);
@@ -39,18 +58,21 @@ Value to_int(Runtime&, const Value& x, const Arguments& arguments) {
   if (!x.is(Kind::text)) return otherwise;
   const Integer base = bound.whole(1, 10);
   if (base != 0 && (base < 2 || base > 36)) return otherwise;
-  if (const auto whole = parse_integer(x.text(), static_cast<int>(base)))
-    return Value::integer(*whole);
-  const auto real = parse_real(x.text());
+  run.budget.scan(x.text().size());
+  const std::string text = with_ascii_digits(x.text());
+  if (const auto whole = parse_integer(text, static_cast<int>(base))) return Value::integer(*whole);
+  const auto real = parse_real(text);
   return real && std::isfinite(*real) ? Value::integer(to_integer(*real)) : otherwise;
 }
 
-Value to_float(Runtime&, const Value& x, const Arguments& arguments) {
+Value to_float(Runtime& run, const Value& x, const Arguments& arguments) {
   const Bound bound("float", arguments, {"default"});
   const Value otherwise = bound.has(0) ? bound[0] : Value::real(0);
   check_defined(x);
   if (x.is_number()) return Value::real(x.number());
-  const auto real = x.is(Kind::text) ? parse_real(x.text()) : std::nullopt;
+  if (!x.is(Kind::text)) return otherwise;
+  run.budget.scan(x.text().size());
+  const auto real = parse_real(with_ascii_digits(x.text()));
   return real ? Value::real(*real) : otherwise;
 }
 

@@ -1,6 +1,7 @@
 /// Methods of dicts, lists, tuples, numbers and the helpers of Jinja; calls.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "runtime/text/template/interpreter.hpp"
@@ -70,7 +71,16 @@ Value cycler_reset(Runtime&, const Value& self, const Arguments& arguments) {
   return Value::none();
 }
 
+Value dict_fromkeys(Runtime& run, const Value&, const Arguments& arguments) {
+  const Bound bound("fromkeys", arguments, {"iterable", "value"}, 1);
+  Dict::Entries entries;
+  for (auto& key : items_of(run, bound[0]))
+    entries.emplace_back(std::move(key), bound.has(1) ? bound[1] : Value::none());
+  return make_dict(run.budget, std::move(entries));
+}
+
 Native dict_method(std::string_view name) {
+  if (name == "fromkeys") return dict_fromkeys;
   if (name == "items") return dict_view<DictView::Part::items>;
   if (name == "keys") return dict_view<DictView::Part::keys>;
   if (name == "values") return dict_view<DictView::Part::values>;
@@ -86,6 +96,24 @@ Native sequence_method(const Value& x, std::string_view name) {
   return nullptr;
 }
 
+Value macro_attribute(const MacroPlan& plan, std::string_view name) {
+  if (name == "name") return constant_text(plan.name);
+  if (name == "caller") return Value::boolean(plan.uses_caller);
+  if (name == "catch_kwargs") return Value::boolean(plan.kwargs_slot.has_value());
+  if (name == "catch_varargs") return Value::boolean(plan.varargs_slot.has_value());
+  if (name != "arguments") return {};
+  std::vector<Value> names;
+  for (const auto& parameter : plan.parameters) names.push_back(constant_text(parameter->name));
+  return Value::of(Kind::tuple, std::make_shared<Sequence>(nullptr, std::move(names)));
+}
+
+Value number_attribute(const Value& x, std::string_view name) {
+  if (name == "real") return x.is_whole() ? Value::integer(x.whole()) : x;
+  if (name == "imag") return x.is_whole() ? Value::integer(0) : Value::real(0);
+  if (x.is_whole() && name == "numerator") return Value::integer(x.whole());
+  return x.is_whole() && name == "denominator" ? Value::integer(1) : Value();
+}
+
 Value value_attribute(const Value& x, std::string_view name) {
   if (x.is(Kind::cycler) && name == "current") {
     const auto& cycler = x.as<Cycler>();
@@ -97,7 +125,8 @@ Value value_attribute(const Value& x, std::string_view name) {
     if (name == "stop") return Value::integer(range.stop);
     if (name == "step") return Value::integer(range.step);
   }
-  if (x.is(Kind::macro) && name == "name") return constant_text(x.as<Macro>().plan.name);
+  if (x.is(Kind::macro)) return macro_attribute(x.as<Macro>().plan, name);
+  if (x.is_number()) return number_attribute(x, name);
   if (x.is(Kind::tuple) && x.as<Sequence>().is_group) {
     if (name == "grouper") return x.items()[0];
     if (name == "list") return x.items()[1];
@@ -111,6 +140,8 @@ Native method_of(const Value& x, std::string_view name) {
       return find_text_method(name);
     case Kind::dict:
       return dict_method(name);
+    case Kind::function:
+      return name == "fromkeys" && x.as<Function>().name == "dict" ? dict_fromkeys : nullptr;
     case Kind::list:
     case Kind::tuple:
     case Kind::range:
@@ -127,6 +158,18 @@ Native method_of(const Value& x, std::string_view name) {
   }
 }
 
+/// Most methods of Python's own types take no names.
+void check_takes_names(const Function& method) {
+  constexpr std::string_view k_some[] = {"encode", "expandtabs", "format",
+                                         "rsplit", "split",      "splitlines"};
+  const Value& self = method.self;
+  const bool is_own = self.is(Kind::text) || self.is(Kind::dict) || self.is(Kind::range) ||
+                      self.is_sequence() || (self.is(Kind::function) && method.name == "fromkeys");
+  if (is_own && std::ranges::find(k_some, method.name) == std::end(k_some))
+    fail("TypeError",
+         fmt::format("{}.{}() takes no keyword arguments", type_name(self), method.name));
+}
+
 }  // namespace
 
 Value make_function(std::string name, Value self, Native native) {
@@ -140,6 +183,7 @@ std::string object_repr(const Value& x) {
     return fmt::format("<LoopContext {}/{}>", integer_text(loop.index0 + 1),
                        integer_text(loop.length()));
   }
+  if (x.is(Kind::function) && x.as<Function>().name == "self") return "<TemplateReference None>";
   if (!x.is(Kind::macro)) return fmt::format("<{} object>", type_name(x));
   const auto& name = x.as<Macro>().plan.name;
   return name.empty() ? "<Macro anonymous>" : fmt::format("<Macro '{}'>", name);
@@ -165,6 +209,7 @@ Value call_value(Runtime& run, const Value& callee, Arguments arguments) {
   if (!callee.is(Kind::function))
     fail("TypeError", fmt::format("'{}' object is not callable", type_name(callee)));
   const auto& function = callee.as<Function>();
+  if (!arguments.named.empty()) check_takes_names(function);
   return function.native(run, function.self, arguments);
 }
 

@@ -170,7 +170,11 @@ class StatementParser {
     while (!stream_.current().is_op(")")) {
       if (!macro.parameters.empty()) stream_.expect_op(",");
       const int line = stream_.line();
-      macro.parameters.push_back(expressions_.name_target());
+      auto parameter = expressions_.name_target();
+      for (const auto& other : macro.parameters)
+        if (other->name == parameter->name)
+          fail("SyntaxError", fmt::format("duplicate argument '{}'", parameter->name), line);
+      macro.parameters.push_back(std::move(parameter));
       if (stream_.skip_op("="))
         macro.defaults.push_back(expressions_.expression());
       else if (!macro.defaults.empty())

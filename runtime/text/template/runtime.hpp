@@ -84,7 +84,7 @@ bool contains(Runtime& run, const Value& container, const Value& x);
 
 /// format % arguments, and format.format(…).
 std::string percent_format(Runtime& run, std::string_view format, const Value& arguments);
-std::string brace_format(Runtime& run, std::string_view format, const Arguments& arguments);
+std::string brace_format(Runtime& run, const Value& format, const Arguments& arguments);
 /// strftime_now's text.
 std::string format_time(Runtime& run, const std::string& format);
 

@@ -44,6 +44,14 @@ namespace {
 
 using Keyed = std::vector<std::pair<Value, Value>>;  // key, item
 
+/// sorted()'s reverse, a whole number.
+bool reverse_of(const Bound& bound, size_t i) {
+  if (bound.has(i) && !bound[i].is_whole())
+    fail("TypeError",
+         fmt::format("'{}' object cannot be interpreted as an integer", type_name(bound[i])));
+  return bound.truth(i, false);
+}
+
 void sort_by_key(Runtime& run, Keyed& items, bool is_reverse) {
   // Python keeps the order of equal items in reverse as well.
   std::stable_sort(items.begin(), items.end(), [&](const auto& a, const auto& b) {
@@ -77,7 +85,7 @@ Value sort_filter(Runtime& run, const Value& x, const Arguments& arguments) {
     }
     items.emplace_back(make_list(run.budget, std::move(key)), std::move(item));
   }
-  sort_by_key(run, items, bound.truth(0, false));
+  sort_by_key(run, items, reverse_of(bound, 0));
   return list_of_items(run, items);
 }
 
@@ -95,7 +103,7 @@ Value dictsort(Runtime& run, const Value& x, const Arguments& arguments) {
     items.emplace_back(bound.truth(0, false) ? part : without_case(run, part),
                        make_tuple(run.budget, {key, value}));
   }
-  sort_by_key(run, items, bound.truth(2, false));
+  sort_by_key(run, items, reverse_of(bound, 2));
   return list_of_items(run, items);
 }
 

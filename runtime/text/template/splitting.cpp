@@ -61,8 +61,7 @@ std::vector<std::string_view> split_blanks(Budget& budget, std::string_view text
   while (!text.empty()) {
     check_parts(budget, parts);
     if (most >= 0 && static_cast<Integer>(parts.size()) == most) {
-      parts.push_back(strip_blanks(text, from_right, !from_right));
-      if (parts.back().empty()) parts.pop_back();
+      parts.push_back(text);  // with the blanks of its far side
       break;
     }
     if (from_right) {

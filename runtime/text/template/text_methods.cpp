@@ -279,14 +279,17 @@ Value zfill_method(Runtime& run, const Value& self, const Arguments& arguments) 
   return same_kind(run, self, text.substr(0, sign) + std::string(zeros, '0') + text.substr(sign));
 }
 
+constexpr Integer k_blanks_max = Integer{1} << 40;  // more than any text may have
+
 Value expandtabs_method(Runtime& run, const Value& self, const Arguments& arguments) {
   const Bound bound("expandtabs", arguments, {"tabsize"});
-  const Integer size = std::min<Integer>(bound.whole(0, 8), 1 << 16);
+  const Integer size = bound.whole(0, 8);
   std::string out;
   Integer column = 0;
   for (const char c : self.text()) {
     if (c == '\t') {
       const Integer blanks = size > 0 ? size - column % size : 0;
+      run.budget.check_text(out.size() + static_cast<size_t>(std::min(blanks, k_blanks_max)));
       out.append(static_cast<size_t>(blanks), ' ');
       column += blanks;
       run.budget.step(1 + static_cast<size_t>(blanks) / 64);
@@ -301,7 +304,7 @@ Value expandtabs_method(Runtime& run, const Value& self, const Arguments& argume
 }
 
 Value format_method(Runtime& run, const Value& self, const Arguments& arguments) {
-  return same_kind(run, self, brace_format(run, self.text(), arguments));
+  return same_kind(run, self, brace_format(run, self, arguments));
 }
 Value format_map_method(Runtime& run, const Value& self, const Arguments& arguments) {
   const Bound bound("format_map", arguments, {"mapping"}, 1);
@@ -309,7 +312,7 @@ Value format_map_method(Runtime& run, const Value& self, const Arguments& argume
   Arguments named;
   for (const auto& [key, value] : bound[0].dict().entries)
     if (key.is(Kind::text)) named.named.emplace_back(key.text(), value);
-  return same_kind(run, self, brace_format(run, self.text(), named));
+  return same_kind(run, self, brace_format(run, self, named));
 }
 
 Value refused_method(Runtime&, const Value&, const Arguments&) {
