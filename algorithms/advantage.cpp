@@ -9,6 +9,7 @@ namespace cohort::algorithms {
 namespace {
 
 constexpr double k_variance_epsilon = 1e-8;  // ROLL's and verl's masked_whiten
+constexpr double k_count_epsilon = 1e-8;     // of their masked_mean, which it divides by
 
 size_t begin_of(std::span<const int32_t> cu_seqlens, size_t s) {
   return static_cast<size_t>(cu_seqlens[s]);
@@ -69,7 +70,9 @@ struct MaskedMoments {
   double variance = 0;  // unbiased, 0 below two entries
 };
 
-MaskedMoments masked_moments(std::span<const double> x, std::span<const uint8_t> mask) {
+/// `more` is added to what both sums are divided by.
+MaskedMoments masked_moments(std::span<const double> x, std::span<const uint8_t> mask,
+                             double more = 0) {
   MaskedMoments moments;
   for (size_t t = 0; t < x.size(); ++t) {
     if (mask[t] != 0) {
@@ -78,7 +81,8 @@ MaskedMoments masked_moments(std::span<const double> x, std::span<const uint8_t>
     }
   }
   if (moments.count == 0) return moments;
-  moments.mean /= static_cast<double>(moments.count);
+  const auto count = static_cast<double>(moments.count);
+  moments.mean /= count + more;
   if (moments.count < 2) return moments;
   for (size_t t = 0; t < x.size(); ++t) {
     if (mask[t] != 0) {
@@ -86,7 +90,7 @@ MaskedMoments masked_moments(std::span<const double> x, std::span<const uint8_t>
       moments.variance += deviation * deviation;
     }
   }
-  moments.variance /= static_cast<double>(moments.count - 1);
+  moments.variance /= (count + more) * (count - 1) / count;
   return moments;
 }
 
@@ -204,7 +208,7 @@ std::vector<double> segment_returns(const TokenRewards& in) {
 
 void whiten(std::span<double> x, std::span<const uint8_t> mask, bool shift_mean) {
   COHORT_CHECK(x.size() == mask.size(), "whiten: one mask entry per value");
-  const MaskedMoments moments = masked_moments(x, mask);
+  const MaskedMoments moments = masked_moments(x, mask, k_count_epsilon);
   const bool is_whitened = moments.count > 1;
   const double scale = 1 / std::sqrt(moments.variance + k_variance_epsilon);
   for (size_t t = 0; t < x.size(); ++t) {

@@ -104,9 +104,10 @@ Expected<TokenCredit> credit_tokens(const TokenRewards& in, const AdvantageOptio
 Expected<TokenCredit> compute_token_advantages(const AdvantageInput& input,
                                                const AdvantageOptions& options);
 
-/// x <- (x - mean)/sqrt(var + 1e-8) over the valid tokens, var unbiased; masked entries become 0.
-/// Without `shift_mean` the mean is added again (verl's masked_whiten). With at most one valid
-/// token x is left as it is there.
+/// x <- (x - mean)/sqrt(var + 1e-8) over the N valid tokens, var unbiased; masked entries become 0.
+/// As verl's masked_mean and masked_var, mean and var divide by N + 1e-8: equal values c become
+/// c 1e-4/N. Without `shift_mean` the mean is added again (verl's masked_whiten). With at most one
+/// valid token x is left as it is there.
 void whiten(std::span<double> x, std::span<const uint8_t> mask, bool shift_mean = true);
 
 /// Returns 1 - Var(R - V)/Var(R) over the valid tokens: 1 when values are the returns, 0 when they

@@ -11,6 +11,8 @@ using catalog::CorrectionFilter;
 using catalog::CorrectionLevel;
 using catalog::Rejection;
 
+constexpr double k_least_mean = 1e-8;  // verl's
+
 double clamped(double x) { return std::clamp(x, -k_log_ratio_clamp, k_log_ratio_clamp); }
 
 /// The live tokens of a batch, sequence by sequence.
@@ -129,8 +131,8 @@ void add_weight_numbers(const Tokens& tokens, const Bounded& bounded, Correction
   add("clipped_fraction", static_cast<double>(bounded.clipped) / n);
 }
 
-/// Divides by the mean: of tokens, or, where a sequence has one weight, of sequences (verl; one
-/// without a token counts as 0).
+/// Divides by the mean: of tokens, or, where a sequence has one weight, of the sequences with a
+/// token (verl 0.9.1, compute_rollout_correction_weights). A mean up to 1e-8 divides nothing there.
 void normalize(const Tokens& tokens, CorrectionLevel level, std::vector<double>& weights) {
   const bool is_token = level == CorrectionLevel::token || level == CorrectionLevel::segment;
   double sum = 0, count = 0;
@@ -138,9 +140,9 @@ void normalize(const Tokens& tokens, CorrectionLevel level, std::vector<double>&
     double own = 0;
     const size_t live = tokens.each(s, [&](size_t t) { own += weights[t]; });
     sum += is_token || live == 0 ? own : own / static_cast<double>(live);
-    count += is_token ? static_cast<double>(live) : 1;
+    count += is_token ? static_cast<double>(live) : live > 0 ? 1 : 0;
   }
-  if (sum <= 0) return;
+  if (sum <= k_least_mean * count) return;
   tokens.each([&](size_t t) { weights[t] *= count / sum; });
 }
 

@@ -37,7 +37,6 @@ void KlController::update(double kl, double batch_size) {
 double sequence_mean(std::span<const double> kl, std::span<const uint8_t> mask,
                      std::span<const int32_t> cu_seqlens) {
   double total = 0;
-  size_t sequences = 0;
   for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
     double sum = 0;
     size_t tokens = 0;
@@ -48,12 +47,9 @@ double sequence_mean(std::span<const double> kl, std::span<const uint8_t> mask,
         ++tokens;
       }
     }
-    if (tokens > 0) {
-      total += sum / static_cast<double>(tokens);
-      ++sequences;
-    }
+    if (tokens > 0) total += sum / static_cast<double>(tokens);
   }
-  return sequences > 0 ? total / static_cast<double>(sequences) : 0;
+  return cu_seqlens.size() > 1 ? total / static_cast<double>(cu_seqlens.size() - 1) : 0;
 }
 
 }  // namespace cohort::algorithms

@@ -40,8 +40,9 @@ class KlController {
   double horizon_;  // [trajectories]
 };
 
-/// Returns the batch mean of the per-sequence means of `kl` where mask is 1; sequences without such
-/// a token are left out; 0 if there are none. cu_seqlens: [S + 1].
+/// Returns the batch mean of the per-sequence means of `kl` where mask is 1; a sequence without
+/// such a token counts with 0 (the current_kl of verl's apply_kl_penalty); 0 if there are none.
+/// cu_seqlens: [S + 1].
 double sequence_mean(std::span<const double> kl, std::span<const uint8_t> mask,
                      std::span<const int32_t> cu_seqlens);
 

@@ -44,6 +44,7 @@ SurrogateInput surrogate_input(const PolicyLossInput& input, const Tensor& mask,
   in.old_logp = input.old_logp.defined() ? live(input.old_logp, mask) : in.logp.detach();
   in.advantages = live(input.advantages, mask);
   in.live = live(at::ones({input.logp.size(0)}, input.logp.options().requires_grad(false)), mask);
+  if (input.weights.defined()) in.weights = live(input.weights, mask);
   if (input.marks.defined()) in.marks = live(input.marks.to(input.logp.dtype()), mask);
   in.seq_id = input.seq_id;
   in.seq_count = input.seq_count;
@@ -83,7 +84,7 @@ PolicyLoss policy_loss(const PolicyLossInput& input, const PolicyLossOptions& op
   const Surrogate s = loss_form(options.kind).tokens(in, options);
   Tensor tokens = s.loss;
   if (options.off_policy_mask) tokens = tokens * kept_sequences(in, *options.off_policy_mask);
-  if (input.weights.defined()) tokens = tokens * live(input.weights, mask);
+  if (in.weights.defined() && !s.has_weights) tokens = tokens * in.weights;
 
   PolicyLoss result;
   Numbers& numbers = result.numbers;

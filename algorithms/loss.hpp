@@ -48,6 +48,7 @@ struct PolicyLossOptions {
   std::optional<double> off_policy_mask = {};
   double quadratic_coef = 0.1;  // kimi15, prime_rl
   double topr_positive = 1, topr_negative = 1;
+  double tis_low = 0, tis_high = 1;
   double tau_pos = 1.0, tau_neg = 1.05;  // sapo
   double clip_cov_ratio = 0.0002, clip_cov_lb = 1, clip_cov_ub = 5;
   double kl_cov_ratio = 0.0002, ppo_kl_coef = 0.1;

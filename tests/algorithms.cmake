@@ -1,6 +1,7 @@
 cohort_test(algorithms_unit unit SOURCES unit/algorithms_test.cpp unit/estimators_test.cpp unit/group_filter_test.cpp unit/loss_test.cpp unit/sample_metrics_test.cpp unit/teacher_test.cpp DEPS cohort::algorithms)
 cohort_test(algorithms_property property SOURCES property/estimator_property_test.cpp property/loss_property_test.cpp DEPS cohort::algorithms)
 if(TARGET cohort_evaluate_command)
+  cohort_test(evaluate_test unit SOURCES unit/evaluate_test.cpp DEPS cohort::evaluate_command)
   cohort_test(algorithm_cases_test golden SOURCES golden/algorithm_cases_test.cpp DEPS cohort::evaluate_command)
   cohort_test(loss_cases_test golden SOURCES golden/loss_cases_test.cpp DEPS cohort::evaluate_command)
   cohort_test(preference_cases_test golden SOURCES golden/preference_cases_test.cpp DEPS cohort::evaluate_command)

@@ -24,7 +24,8 @@ struct SurrogateInput {
   at::Tensor logp, old_logp, advantages;  // [M]
   at::Tensor live;                        // [M] 1 where the mask is
   at::Tensor marks;                       // [M] or undefined: none is marked
-  at::Tensor seq_id;                      // [M] i64 or undefined
+  at::Tensor weights;  // [M] or undefined: 1; read by a loss that is the sequence's
+  at::Tensor seq_id;   // [M] i64 or undefined
   int64_t seq_count = 0;
   at::Tensor segment_id;  // [M] i64 or undefined
   int64_t segment_count = 0;
@@ -40,6 +41,7 @@ struct Surrogate {
   /// [M] weights of the sum over tokens in place of loss_agg_mode's, of a row with
   /// need::own_aggregation.
   at::Tensor aggregation = {};
+  bool has_weights = false;  // the loss holds in.weights already
 };
 using TokenSurrogate = Surrogate (*)(const SurrogateInput& in, const PolicyLossOptions& options);
 

@@ -1,5 +1,5 @@
-/// Truncated importance sampling as ROLL has it: l = -sg(clip(rho, 0, 1)) A lp. ROLL documents keys
-/// for the two bounds and reads neither.
+/// Truncated importance sampling as ROLL has it: l = -sg(clip(rho, low, high)) A lp, low 0 and high
+/// 1: ROLL documents keys for the two bounds and reads neither, so no run changes them.
 #include "algorithms/losses/surrogate.hpp"
 
 namespace cohort::algorithms {
@@ -7,8 +7,9 @@ namespace {
 
 Surrogate tis_tokens(const SurrogateInput& in, const PolicyLossOptions& options) {
   Surrogate s = with_ratio(in, options);
-  s.per_token = {{"actor/clipfrac", s.ratio.gt(1)}};
-  s.loss = policy_gradient(in, s.ratio.clamp(0, 1));
+  const at::Tensor weight = s.ratio.clamp(options.tis_low, options.tis_high);
+  s.per_token = {{"actor/clipfrac", weight.ne(s.ratio)}};
+  s.loss = policy_gradient(in, weight);
   return s;
 }
 

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <set>
 
 #include "runtime/catalog/catalog.hpp"
 #include "tools/actor-node/evaluate/case_file.hpp"
 #include "tools/actor-node/evaluate/kinds.hpp"
+#include "tools/actor-node/evaluate_command.hpp"
 
 namespace cohort::evaluate {
 namespace {
@@ -83,6 +85,38 @@ TEST(AlgorithmCases, SayWhatIsWrong) {
   has(problem_of(R"({"kind": "advantage", "params": {"estimator": "grpo"}, "inputs":
                      {"token_rewards": [["NaN"]], "mask": [[1]], "group": [0]}})"),
       "reward 0 is not finite");
+}
+
+/// A file of cases, written for a test.
+std::string file_of(const std::string& text) {
+  std::string path = testing::TempDir() + "algorithm_cases_test.json";
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(CaseFile, SaysWhereANumberIsTooLargeOrTheNestingTooDeep) {
+  const auto problem = [](const std::string& text) {
+    const auto cases = read_cases(file_of(text));
+    return cases ? "none" : cases.error().detail;
+  };
+  EXPECT_NE(problem("[{\"x\":\n [NaN, 1e400]}]").find("'1e400' at line 2, column 8"),
+            std::string::npos);
+  const std::string deep = problem("[" + std::string(100000, '[') + std::string(100000, ']') + "]");
+  EXPECT_NE(deep.find("more than 100 arrays and objects in each other at line 1, column 101"),
+            std::string::npos);
+  EXPECT_EQ(problem(R"([{"id": "[[[[ {{"}])"), "none");
+}
+
+TEST(CaseFile, ACaseWithoutAnIdHasItsIndex) {
+  const std::string path = file_of(R"([{"kind": "x"}, {"id": 7, "kind": "x"}, {"id": "a"}])");
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(evaluate_command({.files = {path}, .dtype = "f64"}), 1);
+  const std::string lines = testing::internal::GetCapturedStdout();
+  size_t at = 0;
+  for (const char* id : {R"({"id": "0")", R"({"id": "7")", R"({"id": "a")"}) {
+    at = lines.find(id, at);
+    EXPECT_NE(at, std::string::npos) << id << lines;
+  }
 }
 
 }  // namespace

@@ -49,6 +49,12 @@ TEST(Whiten, GoldenNumbersAtLiveTokens) {  // of verl's advantages
   }
 }
 
+TEST(Whiten, DividesByTheCountAndALittleAsVerl) {
+  std::vector<double> equal(6, 1);
+  whiten(equal, std::vector<uint8_t>(6, 1));
+  for (double x : equal) EXPECT_NEAR(x, 1e-4 / 6, 1e-9);
+}
+
 TEST(Kl, GoldenNumbers) {
   const double d[] = {-1, -.5, .5, 1, 25, -25};
   const double k3[] = {.367879, .106531, .148721, .718282, 10, 10};
@@ -178,11 +184,11 @@ TEST(KlController, AdaptsWithinItsClip) {
   EXPECT_NEAR(adaptive.coefficient(), .1 * .99, 1e-12);
 }
 
-TEST(Kl, SequenceMeanLeavesOutEmptySequences) {
+TEST(Kl, SequenceMeanIsOverAllSequences) {
   const std::vector<double> kl{k_nan, 1, 3, 8, k_nan, k_nan};
   const std::vector<uint8_t> mask{0, 1, 1, 1, 0, 0};
   const std::vector<int32_t> cu{0, 3, 4, 6};
-  EXPECT_NEAR(sequence_mean(kl, mask, cu), (2 + 8) / 2.0, 1e-12);
+  EXPECT_NEAR(sequence_mean(kl, mask, cu), (2 + 8 + 0) / 3.0, 1e-12);
 }
 
 TEST(Schedule, WarmUpThenDecay) {

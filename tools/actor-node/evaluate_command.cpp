@@ -42,8 +42,8 @@ CLI::App* add_evaluate_command(CLI::App& app, EvaluateCommand& command) {
       ->check(CLI::IsMember({"f64", "f32"}))
       ->capture_default_str();
   sub->footer(
-      "Prints {\"id\", \"outputs\"} a line. Exit codes: 0, 1 some cases have an error, 2 a "
-      "file cannot be read.");
+      "Prints {\"id\", \"outputs\"} a line; a case without an id has its index. Exit codes: 0, 1 "
+      "some cases have an error, 2 a file cannot be read.");
   return sub;
 }
 
@@ -57,12 +57,13 @@ int evaluate_command(const EvaluateCommand& command) {
       std::fprintf(stderr, "error: %s\n", cases.error().detail.c_str());
       return 2;
     }
-    for (const Json& object : *cases) {
-      evaluate::Case in(object, precision);
+    for (size_t index = 0; index < cases->size(); ++index) {
+      evaluate::Case in((*cases)[index], precision);
+      const std::string id = in.id().empty() ? std::to_string(index) : in.id();
       const Expected<Json> outputs = evaluate::outputs_of(in);
       has_error = has_error || !outputs;
-      const Json line = outputs ? Json{{"id", in.id()}, {"outputs", *outputs}}
-                                : Json{{"id", in.id()}, {"error", outputs.error().detail}};
+      const Json line = outputs ? Json{{"id", id}, {"outputs", *outputs}}
+                                : Json{{"id", id}, {"error", outputs.error().detail}};
       std::string text;
       write(line, text);
       std::printf("%s\n", text.c_str());

@@ -345,11 +345,16 @@ def as_trl():
             {"rewards": rewards},
             {"advantages": padded(by_group(totals, of, lambda xs, _: trl(xs, std(xs))))},
         )
-    columns = [
-        by_group([known[i][k] for i in scored], of, lambda xs, _: trl(xs, deviation(xs)))
-        for k in range(2)
-    ]
-    both = [weights[0] * a + weights[1] * b for a, b in zip(*columns)]
+    both = [0.0] * len(scored)
+    for k in range(2):
+        there = [i for i in scored if not math.isnan(rewards[i][k])]
+        column = by_group(
+            [rewards[i][k] for i in there],
+            [i // 3 for i in there],
+            lambda xs, _: trl(xs, deviation(xs)),
+        )
+        for i, x in zip(there, column):
+            both[scored.index(i)] += weights[k] * x
     add(
         "advantage",
         "trl-normalize-then-sum",

@@ -71,8 +71,9 @@ def on_last(scores):
 
 def whitened(table, clip=None):
     values = [table[i][t] for i, t in LIVE]
-    mean = sum(values) / len(values)
-    variance = sum((x - mean) ** 2 for x in values) / (len(values) - 1)
+    n = len(values)
+    mean = sum(values) / (n + 1e-8)
+    variance = sum((x - mean) ** 2 for x in values) / (n + 1e-8) * n / (n - 1)
     out = zeros()
     for i, t in LIVE:
         x = (table[i][t] - mean) / math.sqrt(variance + 1e-8)

@@ -134,7 +134,7 @@ def kl_rewards(logp, ref):
             },
             {
                 "token_rewards": each(lambda r, k: r - 0.05 * k, on_last(scores), table),
-                "current_kl": sum(means) / len(means),
+                "current_kl": sum(means) / ROWS,
             },
         )
     beta, steps = 0.01, []

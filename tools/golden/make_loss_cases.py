@@ -510,7 +510,7 @@ def weights():
             if normal:
                 rows = [[weight(i, t) for t in b.tokens(i)] for i in range(5)]
                 flat = [w for row in rows for w in row]
-                by_row = [sum(row) / max(1, len(row)) for row in rows]
+                by_row = [sum(row) / len(row) for row in rows if row]
                 mean = (
                     sum(flat) / len(flat)
                     if level in ("token", "segment")

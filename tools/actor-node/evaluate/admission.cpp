@@ -1,4 +1,5 @@
-/// Kinds verl_fully_async, areal, verl_v1, prime_rl, roll_rlvr: integers in, integers out.
+/// Kinds verl_fully_async, areal, verl_v1 (its max_off_policy_threshold may be null: none),
+/// prime_rl, roll_rlvr: integers in, integers out.
 #include "runtime/plan/flow/admission.hpp"
 
 #include "tools/actor-node/evaluate/kinds.hpp"
@@ -31,11 +32,11 @@ Expected<Json> areal(Case& in) {
 }
 
 Expected<Json> verl_v1(Case& in) {
-  const int64_t threshold = in.integer("max_off_policy_threshold");
+  const std::optional<int64_t> threshold = in.integer_or_none("max_off_policy_threshold");
   const int64_t step = in.integer_input("global_step"), begun = in.integer_input("prompt_step");
   COHORT_TRY(in.read());
   const int64_t span = plan::off_policy_span(step, begun);
-  return Json{{"span", span}, {"is_evicted", span > threshold ? 1 : 0}};
+  return Json{{"span", span}, {"is_evicted", threshold && span > *threshold ? 1 : 0}};
 }
 
 Expected<Json> prime_rl(Case& in) {

@@ -5,6 +5,7 @@
 /// turn_state [K], a turn being a run of live tokens. TRL: rewards [n][k] -> advantages [n].
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "algorithms/estimators/estimator.hpp"
 #include "tools/actor-node/evaluate/kinds.hpp"
@@ -45,14 +46,6 @@ algorithms::RewardNormOptions norm_of(Case& in, AdvEstimator estimator, bool is_
   const NormScope mean = is_compared ? NormScope::group : NormScope::none;
   const bool is_divided = in.flag("norm_by_std", true);
   return {mean, is_divided ? mean : NormScope::none, algorithms::Flat::by_formula};
-}
-
-std::vector<uint32_t> groups_of(Case& in, size_t rows) {
-  const Array groups = in.array("group", 1);
-  if (groups.rows() != rows) in.refuse("inputs: 'group' has another number of rows");
-  std::vector<uint32_t> ids;
-  for (double x : groups.values) ids.push_back(static_cast<uint32_t>(std::llround(x)));
-  return ids;
 }
 
 /// Returns the sum of each row over its live tokens.
@@ -101,7 +94,7 @@ void read_rewards(Case& in, Batch& batch) {
     batch.lengths.push_back(static_cast<uint32_t>(
         std::count(packed.mask.begin() + packed.cu_seqlens[row],
                    packed.mask.begin() + packed.cu_seqlens[row + 1], uint8_t{1})));
-  if (batch.has(catalog::need::groups)) batch.groups = groups_of(in, batch.mask.rows());
+  if (batch.has(catalog::need::groups)) batch.groups = in.labels("group", batch.mask.rows());
   if (batch.has(catalog::need::parts)) {
     for (double weight : in.numbers("weights")) {
       const std::string name = "token_rewards_" + std::to_string(batch.parts.size() + 1);
@@ -176,19 +169,18 @@ Expected<Json> credit_turns(Case& in, Batch& batch, bool is_roll) {
   batch.mask = in.array("mask", 2);
   batch.scores = in.array("scores", 1).values;
   const Array rewards = in.array("turn_rewards", 1);
-  const Array states = in.array_like("turn_state", rewards);
-  const std::vector<uint32_t> groups = groups_of(in, batch.mask.rows());
+  const std::vector<uint32_t> states = in.labels("turn_state", rewards.rows());
+  const std::vector<uint32_t> groups = in.labels("group", batch.mask.rows());
   if (batch.scores.size() != batch.mask.rows())
     in.refuse("inputs: 'scores' has another number of rows");
   const Packed packed = packed_of(batch.mask);
-  std::vector<uint32_t> rows, ends, state_ids;
+  std::vector<uint32_t> rows, ends;
   for (size_t t = 0; t < packed.mask.size(); ++t) {
     const bool is_row_end = (t + 1) % batch.mask.columns() == 0;
     if (packed.mask[t] == 0 || (!is_row_end && packed.mask[t + 1] != 0)) continue;
     ends.push_back(static_cast<uint32_t>(t));
     rows.push_back(static_cast<uint32_t>(t / batch.mask.columns()));
   }
-  for (double x : states.values) state_ids.push_back(static_cast<uint32_t>(std::llround(x)));
   if (ends.size() != rewards.values.size())
     in.refuse("inputs: " + std::to_string(rewards.values.size()) + " turn_rewards for " +
               std::to_string(ends.size()) + " runs of live tokens");
@@ -196,7 +188,7 @@ Expected<Json> credit_turns(Case& in, Batch& batch, bool is_roll) {
   turns.trajectories = {batch.scores, groups, batch.norm, false};
   turns.rewards = rewards.values;
   turns.trajectory_of = rows;
-  turns.state_of = state_ids;
+  turns.state_of = states;
   const std::vector<double> of_turns = batch.estimator.turn_rewards(turns);
   COHORT_ASSIGN(const algorithms::TokenCredit credit,
                 algorithms::compute_token_advantages(
@@ -206,51 +198,96 @@ Expected<Json> credit_turns(Case& in, Batch& batch, bool is_roll) {
   return out;
 }
 
-/// TRL's GRPOTrainer: groups of num_generations rows, epsilon 1e-4. A row without any reward (all
-/// NaN) leaves the baseline and gets 0.
-Expected<Json> scale_as_trl(Case& in) {
+/// TRL's nanmean and nanstd over each `size` rows: the moments of what is no NaN, row by row.
+std::vector<algorithms::Moments> block_moments(const std::vector<double>& x, size_t size) {
+  std::vector<algorithms::Moments> found(x.size());
+  for (size_t begin = 0; begin < x.size(); begin += size) {
+    std::vector<size_t> members;
+    for (size_t i = begin; i < begin + size; ++i)
+      if (!std::isnan(x[i])) members.push_back(i);
+    const algorithms::Moments moments = algorithms::moments_of(x, members);
+    for (size_t i : members) found[i] = moments;
+  }
+  return found;
+}
+
+/// Returns (x - mean)/(std + 1e-4), the mean over each `mean_rows`, the std over each `std_rows`
+/// rows (none: x - mean). 0 for a value alone, whose std is NaN in TRL, and its advantage 0.
+std::vector<double> trl_normal(const std::vector<double>& x, size_t mean_rows,
+                               std::optional<size_t> std_rows) {
   constexpr double k_trl_epsilon = 1e-4;
+  const auto means = block_moments(x, mean_rows);
+  const auto spreads = block_moments(x, std_rows.value_or(mean_rows));
+  std::vector<double> normal(x.size());
+  for (size_t i = 0; i < x.size(); ++i)
+    normal[i] = (x[i] - means[i].mean) / (std_rows ? spreads[i].std + k_trl_epsilon : 1);
+  return normal;
+}
+
+/// What TRL 1.16's GRPOTrainer makes of a batch's rewards: one column for each function, NaN where
+/// it gave none.
+struct TrlRewards {
+  Array rewards;
+  std::vector<double> weights;
+
+  size_t rows() const { return rewards.rows(); }
+  bool is_scored(size_t row) const {
+    const auto first = rewards.values.begin() + static_cast<std::ptrdiff_t>(row * weights.size());
+    return !std::all_of(first, first + static_cast<std::ptrdiff_t>(weights.size()),
+                        [](double x) { return std::isnan(x); });
+  }
+  /// Returns nansum of weight times value over the columns; NaN for a row without a reward.
+  std::vector<double> sums(const std::vector<std::vector<double>>& columns) const {
+    std::vector<double> total(rows(), std::numeric_limits<double>::quiet_NaN());
+    for (size_t row = 0; row < rows(); ++row) {
+      if (!is_scored(row)) continue;
+      total[row] = 0;
+      for (size_t k = 0; k < columns.size(); ++k)
+        if (!std::isnan(columns[k][row])) total[row] += weights[k] * columns[k][row];
+    }
+    return total;
+  }
+  std::vector<double> column(size_t k) const {
+    std::vector<double> values;
+    for (size_t row = 0; row < rows(); ++row)
+      values.push_back(rewards.values[row * weights.size() + k]);
+    return values;
+  }
+};
+
+/// TRL's GRPOTrainer: groups of num_generations rows. A missing reward leaves the mean and the std
+/// of its column; a row without any gets 0.
+Expected<Json> scale_as_trl(Case& in) {
   in.choice("estimator", {"grpo"});
   const int64_t group_size = in.integer("num_generations");
   const NormScope scale = scope_named(in, "scale_rewards", "group");
   const std::string order =
       in.choice("multi_objective_aggregation", {"sum_then_normalize", "normalize_then_sum"},
                 "sum_then_normalize");
-  const std::vector<double> weights = in.numbers("reward_weights");
-  const Array rewards = in.array("rewards", 2);
-  if (group_size < 1) in.refuse("params: 'num_generations' is below 1");
-  if (weights.size() != rewards.columns())
+  TrlRewards given{in.array("rewards", 2), in.numbers("reward_weights")};
+  const size_t rows = given.rows();
+  if (group_size < 1 || rows % static_cast<uint64_t>(group_size) != 0)
+    in.refuse("params: 'num_generations' does not divide the " + std::to_string(rows) + " rows");
+  if (given.weights.size() != given.rewards.columns())
     in.refuse("params: 'reward_weights' has not one entry per column of rewards");
+  if (std::ranges::any_of(given.rewards.values, [](double x) { return std::isinf(x); }))
+    in.refuse("inputs: 'rewards' holds what is not finite");
   COHORT_TRY(in.read());
+  const auto group_rows = static_cast<size_t>(group_size);
   const bool is_summed = order == "sum_then_normalize";
-  std::vector<size_t> scored;
-  std::vector<uint32_t> groups;
-  std::vector<std::vector<double>> columns(is_summed ? 1 : weights.size());
-  for (size_t row = 0; row < rewards.rows(); ++row) {
-    const double* of_row = rewards.values.data() + row * weights.size();
-    if (std::all_of(of_row, of_row + weights.size(), [](double x) { return std::isnan(x); }))
-      continue;
-    scored.push_back(row);
-    groups.push_back(static_cast<uint32_t>(row / static_cast<size_t>(group_size)));
-    for (auto& column : columns) column.push_back(0);
-    for (size_t k = 0; k < weights.size(); ++k)
-      if (!std::isnan(of_row[k]))
-        columns[is_summed ? 0 : k].back() += (is_summed ? weights[k] : 1) * of_row[k];
+  std::vector<std::vector<double>> columns;
+  for (size_t k = 0; k < given.weights.size(); ++k) {
+    columns.push_back(given.column(k));
+    if (!is_summed) columns[k] = trl_normal(columns[k], group_rows, group_rows);
   }
-  algorithms::RewardNormOptions norm{NormScope::group, is_summed ? scale : NormScope::group,
-                                     algorithms::Flat::by_formula, k_trl_epsilon};
-  std::vector<double> total(scored.size(), 0);
-  for (size_t k = 0; k < columns.size(); ++k) {
-    const auto normal = algorithms::agentic_reward_norm(columns[k], groups, norm);
-    for (size_t i = 0; i < total.size(); ++i) total[i] += (is_summed ? 1 : weights[k]) * normal[i];
-  }
-  if (!is_summed) {
-    norm.mean = norm.std = NormScope::batch;
-    total = algorithms::agentic_reward_norm(total, groups, norm);
-  }
-  Array advantages{{static_cast<int64_t>(rewards.rows())}, std::vector<double>(rewards.rows(), 0)};
-  for (size_t i = 0; i < scored.size(); ++i) advantages.values[scored[i]] = total[i];
-  return Json{{"advantages", in.answer(advantages.values, advantages)}};
+  std::optional<size_t> spread = rows;
+  if (is_summed && scale == NormScope::group) spread = group_rows;
+  if (is_summed && scale == NormScope::none) spread.reset();
+  std::vector<double> total =
+      trl_normal(given.sums(columns), is_summed ? group_rows : rows, spread);
+  for (double& x : total)
+    if (std::isnan(x)) x = 0;
+  return Json{{"advantages", in.answer(total, Array{{static_cast<int64_t>(rows)}, {}})}};
 }
 
 }  // namespace
@@ -269,6 +306,7 @@ Expected<Json> advantage(Case& in) {
   batch.kind = *kind;
   batch.estimator = *built;
   if (batch.estimator.turn_rewards != nullptr) return credit_turns(in, batch, is_roll);
+  in.pass_over({"group", "values", "baseline"});
   batch.norm = norm_of(in, *kind, is_roll);
   read_options(in, is_roll, batch);
   read_rewards(in, batch);

@@ -3,8 +3,11 @@
 /// the functions of a run, and answers. A reader that finds nothing usable notes the first problem
 /// and returns a value of the right form, so that a kind reads all it needs and then asks once
 /// (`read`). Numbers are those of JSON and NaN, Infinity and -Infinity (bare, as Python writes
-/// them, or quoted); null in an array is NaN, true and false are 1 and 0.
+/// them, or quoted); null in an array is NaN, true and false are 1 and 0. An array whose name
+/// begins with "mask" holds 0 and 1 alone. Params and inputs that a kind does not read are a
+/// problem.
 #include <cstdint>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -22,7 +25,8 @@ using Json = nlohmann::ordered_json;
 /// What a case is computed in; a run computes in f32.
 enum class Precision : uint8_t { f64, f32 };
 
-/// A dense array, the last index fastest. With Precision::f32 each value is a float's.
+/// A dense array, the last index fastest: as many values as the shape says. With Precision::f32
+/// each value is a float's.
 struct Array {
   std::vector<int64_t> shape;
   std::vector<double> values;
@@ -35,6 +39,7 @@ class Case {
  public:
   Case(const Json& object, Precision precision);
 
+  /// "" if it has none that is a text or a number.
   const std::string& id() const { return id_; }
   const std::string& kind() const { return kind_; }
   Precision precision() const { return precision_; }
@@ -47,6 +52,8 @@ class Case {
   /// Nothing if it is missing or null.
   std::optional<double> maybe_number(std::string_view name);
   int64_t integer(std::string_view name, std::optional<int64_t> fallback = {});
+  /// Nothing if it is null.
+  std::optional<int64_t> integer_or_none(std::string_view name);
   bool flag(std::string_view name, std::optional<bool> fallback = {});
   std::vector<double> numbers(std::string_view name);
   /// One of `known`; another one is a problem that names them.
@@ -54,12 +61,20 @@ class Case {
                      std::optional<std::string> fallback = {});
 
   // -- inputs, all required ---
-  bool has_input(std::string_view name) const;
+  bool has_input(std::string_view name);
+  /// Inputs that the kind has and this case does not need may be there.
+  void pass_over(std::initializer_list<std::string_view> names);
   int64_t integer_input(std::string_view name);
-  /// An array of `rank` indices whose rows are equally long.
+  /// An array of `rank` indices whose rows are equally long; an empty one where there is a problem.
   Array array(std::string_view name, size_t rank);
-  /// Likewise, of the shape of `model`: a case's arrays belong to one batch.
+  /// Likewise, of the shape of `model`: a case's arrays belong to one batch; zeros where there is a
+  /// problem.
   Array array_like(std::string_view name, const Array& model);
+  /// What `rows` texts or numbers name, such as groups: 0, 1, … in the order of their first rows,
+  /// one number for equal ones; zeros where there is a problem.
+  std::vector<uint32_t> labels(std::string_view name, size_t rows);
+  /// A problem if an entry of this input is no whole number from 0 to 2^31.
+  void check_lengths(std::string_view name, const Array& lengths);
 
   /// Returns values of the shape of `model`, each a float's with Precision::f32.
   Json answer(std::span<const double> values, const Array& model) const;
@@ -67,8 +82,9 @@ class Case {
 
   /// Notes a problem of the kind's own.
   void refuse(std::string problem);
-  /// Errc::invalid_argument: the first problem, or parameters that nobody has read (with those that
-  /// somebody has).
+  bool has_problem() const { return problem_.has_value(); }
+  /// Errc::invalid_argument: the first problem, or a parameter or input that nobody has read (with
+  /// those that somebody has).
   Expected<void> read() const;
 
  private:
@@ -80,7 +96,7 @@ class Case {
   Json params_, inputs_;
   Precision precision_;
   std::optional<std::string> problem_;
-  std::set<std::string, std::less<>> read_;  // names of parameters
+  std::set<std::string, std::less<>> read_params_, read_inputs_;  // names
 };
 
 /// Returns "a, b, c".

@@ -1,22 +1,42 @@
 #include "tools/actor-node/evaluate/case_file.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
 namespace cohort::evaluate {
 namespace {
 
+constexpr size_t k_depth_max = 100;  // a case needs 7; a parsed value is copied by recursion
+
+/// Returns where a byte of a text is.
+std::string place_of(const std::string& text, size_t at) {
+  const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(at, text.size()));
+  const auto lines = std::count(text.begin(), end, '\n');
+  const size_t line_begin = lines == 0 ? 0 : text.rfind('\n', at - 1) + 1;
+  return fmt::format("line {}, column {}", lines + 1, at - line_begin + 1);
+}
+
 /// JSON has no word for what is not finite; Python writes these three. Returns the text with each
-/// of them, outside strings, in quotes.
-std::string with_quoted_words(const std::string& text) {
+/// of them, outside strings, in quotes. Errc::config for a text that is nested too deeply.
+Expected<std::string> with_quoted_words(const std::string& text) {
   std::string out;
   bool is_string = false;
+  size_t depth = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     if (is_string && text[i] == '\\' && i + 1 < text.size()) {
       out += text[i++];
     } else if (text[i] == '"') {
       is_string = !is_string;
     } else if (!is_string) {
+      depth += text[i] == '[' || text[i] == '{' ? 1 : 0;
+      depth -= (text[i] == ']' || text[i] == '}') && depth > 0 ? 1 : 0;
+      if (depth > k_depth_max)
+        return Error{Errc::config,
+                     fmt::format("more than {} arrays and objects in each other at {}", k_depth_max,
+                                 place_of(text, i))};
       const char* found = nullptr;
       for (const char* word : {"NaN", "Infinity", "-Infinity"})
         if (text.compare(i, std::char_traits<char>::length(word), word) == 0) found = word;
@@ -31,6 +51,14 @@ std::string with_quoted_words(const std::string& text) {
   return out;
 }
 
+/// What the parser says of a number that no double holds ends in the number, quoted.
+std::string range_problem(const std::string& text, const std::string& what) {
+  const size_t end = what.rfind('\''), begin = what.find('\'');
+  if (begin >= end || end == std::string::npos) return what;
+  const size_t at = text.find(what.substr(begin + 1, end - begin - 1));
+  return at == std::string::npos ? what : what + " at " + place_of(text, at);
+}
+
 }  // namespace
 
 Expected<Json> read_cases(const std::string& path) {
@@ -38,11 +66,15 @@ Expected<Json> read_cases(const std::string& path) {
   if (!file) return Error{Errc::io, path + ": cannot be opened"};
   std::stringstream text;
   text << file.rdbuf();
+  const Expected<std::string> quoted = with_quoted_words(text.str());
+  if (!quoted) return Error{Errc::config, path + ": " + quoted.error().detail};
   Json root;
   try {
-    root = Json::parse(with_quoted_words(text.str()));
+    root = Json::parse(*quoted);
   } catch (const Json::parse_error& e) {
     return Error{Errc::config, path + ": " + e.what()};
+  } catch (const Json::exception& e) {
+    return Error{Errc::config, path + ": " + range_problem(text.str(), e.what())};
   }
   if (root.is_object() && root.contains("cases")) root = Json(root["cases"]);
   if (!root.is_array())

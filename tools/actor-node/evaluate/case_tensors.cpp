@@ -64,9 +64,13 @@ algorithms::LossAgg aggregation_of(Case& in) {
     for (const catalog::Name& name : catalog::names(rows, dialect))
       if (std::find(known.begin(), known.end(), name.text) == known.end())
         known.emplace_back(name.text);
-  const std::string text = in.choice("loss_agg_mode", known);
+  const std::string own = in.text("dialect", "verl");
+  std::optional<std::string> standard = "token-mean";
+  if (own == "roll") standard = "seq-mean-token-mean";
+  if (own == "trl") standard.reset();
+  const std::string text = in.choice("loss_agg_mode", known, standard);
   std::vector dialects{catalog::Dialect::verl, catalog::Dialect::roll};
-  if (in.text("dialect", "verl") == "roll") std::swap(dialects[0], dialects[1]);
+  if (own == "roll") std::swap(dialects[0], dialects[1]);
   for (const catalog::Dialect dialect : dialects)
     if (const auto found = catalog::find<algorithms::LossAgg>(text, dialect)) return *found;
   return algorithms::LossAgg::token_mean;  // the case has a problem, and is not computed

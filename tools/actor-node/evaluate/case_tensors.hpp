@@ -26,7 +26,8 @@ struct PairMask {
 /// Reads the input "mask" [P]; without it all pairs count.
 PairMask pair_mask_of(Case& in, size_t pairs);
 /// Reads "loss_agg_mode" by its names in both dialects, verl's first unless "dialect" is roll: one
-/// name of theirs means two things.
+/// name of theirs means two things. Without it: token-mean, in ROLL's dialect seq-mean-token-mean;
+/// TRL's depends on its loss_type, and is required.
 algorithms::LossAgg aggregation_of(Case& in);
 
 }  // namespace cohort::evaluate

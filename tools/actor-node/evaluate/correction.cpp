@@ -1,7 +1,7 @@
 /// old_log_probs, rollout_log_probs, mask [B][T] of each:
 /// is_weights: {"rollout_is": token or sequence (also segment, geometric), "rollout_is_threshold":
 /// a bound, or "lo_up" outside of which a weight is 0, "rollout_is_batch_normalize"} -> weights.
-/// rejection: {"rollout_rs", "rollout_rs_threshold": by commas} -> mask.
+/// rejection: {"rollout_rs", "rollout_rs_threshold": by commas} -> mask; null or "": no rule.
 /// offpolicy_metrics: {} -> verl's numbers of the gap.
 #include "algorithms/correction.hpp"
 
@@ -46,11 +46,12 @@ Expected<Json> is_weights(Case& in) {
 
 Expected<Json> rejection(Case& in) {
   catalog::Correction rules;
-  const std::string options = in.text("rollout_rs");
-  const std::string thresholds = in.loose_text("rollout_rs_threshold");
+  const std::string options = in.loose_text("rollout_rs");
+  const std::string thresholds = in.loose_text("rollout_rs_threshold", "");
   const Gap gap = read_gap(in);
   COHORT_TRY(in.read());
   COHORT_ASSIGN(rules.rejections, catalog::parse_rejections(options, thresholds));
+  if (rules.rejections.empty()) return Json{{"mask", in.answer(gap.mask.values, gap.mask)}};
   const std::vector<uint8_t> kept = algorithms::correct(gap.input(), rules).mask;
   const std::vector<double> mask(kept.begin(), kept.end());
   return Json{{"mask", in.answer(mask, gap.mask)}};

@@ -44,6 +44,7 @@ Expected<Json> distillation(Case& in) {
   const Array teacher = in.array_like("teacher_logits", student);
   if (student.shape[0] != mask.shape[0] || student.shape[1] != mask.shape[1])
     in.refuse("inputs: student_logits must be [B][T][V] beside a mask [B][T]");
+  if (student.shape[2] < 1) in.refuse("inputs: 'student_logits' has an empty vocabulary");
   COHORT_TRY(in.read());
   const at::Tensor leaf = leaf_of(in, student);
   const std::vector<int64_t> sizes{student.shape[0] * student.shape[1], student.shape[2]};

@@ -1,6 +1,6 @@
-/// {"temperature", "loss_agg_mode"}; logits [B][T][V], mask [B][T] -> entropy [B][T], loss,
-/// grad_logits [B][T][V]. The trainer's function takes hidden states and a head; with the identity
-/// as the head the hidden states are the logits.
+/// {"temperature": 1, "loss_agg_mode": token-mean}; logits [B][T][V], mask [B][T] -> entropy
+/// [B][T], loss, grad_logits [B][T][V]. The trainer's function takes hidden states and a head; with
+/// the identity as the head the hidden states are the logits.
 #include "runtime/compute/model/ops.hpp"
 #include "tools/actor-node/evaluate/case_tensors.hpp"
 #include "tools/actor-node/evaluate/kinds.hpp"
@@ -14,6 +14,7 @@ Expected<Json> entropy(Case& in) {
   const Array mask = in.array("mask", 2);
   if (mask.shape != std::vector<int64_t>{logits.shape[0], logits.shape[1]})
     in.refuse("inputs: 'mask' has not the rows and columns of 'logits'");
+  if (logits.shape[2] < 1) in.refuse("inputs: 'logits' has an empty vocabulary");
   if (!(temperature > 0)) in.refuse("params: 'temperature' is not above 0");
   COHORT_TRY(in.read());
   const int64_t tokens = logits.shape[0] * logits.shape[1], words = logits.shape[2];

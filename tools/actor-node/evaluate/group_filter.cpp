@@ -16,13 +16,12 @@ Expected<Json> group_filter(Case& in) {
   options.type = catalog::GroupFilter::std_filter;
   options.std_threshold = in.number("std_threshold", 0.0);
   const Array scores = in.array("scores", 1);
-  const Array group = in.array_like("group", scores);
+  const std::vector<uint32_t> group = in.labels("group", scores.rows());
   COHORT_TRY(in.read());
-  std::map<double, std::vector<double>> members;
-  for (size_t i = 0; i < group.values.size(); ++i)
-    members[group.values[i]].push_back(scores.values[i]);
+  std::map<uint32_t, std::vector<double>> members;
+  for (size_t i = 0; i < group.size(); ++i) members[group[i]].push_back(scores.values[i]);
   Json rows = Json::array();
-  for (double id : group.values) {
+  for (uint32_t id : group) {
     const std::vector<double>& of_group = members[id];
     const bool is_kept = algorithms::judge_group(of_group, of_group.size(), options) ==
                          algorithms::GroupVerdict::kept;

@@ -31,8 +31,8 @@ algorithms::KlLossOptions estimator_of_kl(Case& in) {
 
 }  // namespace
 
-/// {"kl_penalty", "use_bias_correction_kl", "loss_agg_mode"}; log_probs, ref_log_probs, mask
-/// [B][T], old_log_probs with the correction -> kl [B][T], loss, grad_log_probs [B][T].
+/// {"kl_penalty", "use_bias_correction_kl", "loss_agg_mode": token-mean}; log_probs, ref_log_probs,
+/// mask [B][T], old_log_probs with the correction -> kl [B][T], loss, grad_log_probs [B][T].
 Expected<Json> kl(Case& in) {
   in.choice("dialect", {"verl", "roll", "trl"}, "verl");
   algorithms::KlLossOptions options = estimator_of_kl(in);
@@ -41,6 +41,7 @@ Expected<Json> kl(Case& in) {
   const Array mask = in.array("mask", 2);
   const at::Tensor logp = leaf_of(in, in.array_like("log_probs", mask));
   const at::Tensor ref = tensor_of(in, in.array_like("ref_log_probs", mask));
+  in.pass_over({"old_log_probs"});
   at::Tensor old;
   if (options.is_bias_corrected) old = tensor_of(in, in.array_like("old_log_probs", mask));
   COHORT_TRY(in.read());
@@ -90,6 +91,8 @@ Expected<Json> kl_controller(Case& in) {
   const double horizon = in.number("horizon", 10000.0), batch = in.number("batch_size", 1.0);
   const Array kls = in.array("current_kl", 1);
   if (is_adaptive && !target) in.refuse("params: 'target_kl' is missing");
+  if (is_adaptive && target && !(*target > 0)) in.refuse("params: 'target_kl' is not above 0");
+  if (is_adaptive && !(horizon > 0)) in.refuse("params: 'horizon' is not above 0");
   COHORT_TRY(in.read());
   algorithms::KlController controller(coefficient, is_adaptive ? target : std::nullopt, horizon);
   std::vector<double> coefficients;

@@ -30,7 +30,8 @@ Expected<Json> opd(Case& in) {
   options.clip = in.maybe_number("clip");
   const std::string kind = in.text("kl_penalty", "kl");
   const auto found = catalog::find<catalog::KlKind>(kind, catalog::Dialect::verl);
-  if (!found) in.refuse("params: 'kl_penalty' is no estimator of the catalogue: " + kind);
+  if (!found || !catalog::entry(*found).is_built)
+    in.refuse("params: 'kl_penalty' is no estimator of the catalogue: " + kind);
   options.kind = found.value_or(catalog::KlKind::kl);
   const Array mask = in.array("mask", 2);
   const Array logp = in.array_like("sampled_log_probs", mask);

@@ -1,11 +1,13 @@
 /// policy_loss: {"loss": a name of verl, ROLL (dialect roll), TRL (trl), OpenRLHF, AReaL or
-/// prime-rl; its numbers under that system's names; "loss_agg_mode"}; log_probs, old_log_probs,
-/// advantages, mask [B][T], and what the loss asks for: rollout_is_weights or rollout_log_probs
-/// [B][T], scores or is_off_policy [B] -> loss, grad_log_probs, token_loss [B][T].
+/// prime-rl; its numbers under that system's names; "loss_agg_mode": token-mean}; log_probs,
+/// old_log_probs, advantages, mask [B][T], and what the loss asks for: rollout_is_weights or
+/// rollout_log_probs [B][T], scores or is_off_policy [B] -> loss, grad_log_probs, token_loss
+/// [B][T].
 /// split: likewise, and "dp", "micro_batches_per_rank" -> loss, parts (each times dp, rank by
 /// rank), mean_over_ranks_of_sums. "scaling" compares: global, as a run has it; verl_legacy: counts
 /// of the micro-batch, averaged over micro-batches and ranks (verl's FSDP workers); roll_unscaled:
-/// global counts, averaged over both once more (ROLL with apply_loss_scale: false).
+/// global counts, averaged over both once more (ROLL with apply_loss_scale: false). No more
+/// micro-batches than rows.
 #include <map>
 
 #include "algorithms/correction.hpp"
@@ -55,23 +57,28 @@ void read_ratio(Case& in, const std::string& dialect, PolicyLossOptions& options
   if (level == "seq" || level == "sequence") options.ratio_level = algorithms::RatioLevel::sequence;
 }
 
+/// A side of the clip range without a number of its own has the one for both, as in each system.
 void read_range(Case& in, const std::string& dialect, PolicyLossOptions& options) {
   const bool is_cap = options.kind == PolicyLossKind::cispo_cap;
-  const auto low = first_of(in, {"clip_ratio_low", "pg_clip_low", "dppo_mask_low", "epsilon",
-                                 "clip", "eps_clip", "pg_clip", "clip_ratio"});
+  const auto low = first_of(in, {"clip_ratio_low", "pg_clip_low", "dppo_mask_low"});
   const auto high = first_of(in, {"clip_ratio_high", "pg_clip_high", "dppo_mask_high"});
-  const auto trl = in.maybe_number("epsilon_high");
+  const auto both = first_of(in, {"epsilon", "clip", "eps_clip", "pg_clip", "clip_ratio"});
+  const auto trl = in.maybe_number("epsilon_high"), delta = in.maybe_number("delta");
   const bool is_roll_cispo = dialect == "roll" && options.kind == PolicyLossKind::cispo && !low;
-  options.pg_clip_low = low.value_or(is_roll_cispo ? 0.1 : 0.2);
-  options.pg_clip_high = high.value_or(trl && !is_cap ? *trl : options.pg_clip_low);
-  options.pg_clip = options.pg_clip_low;
-  options.ratio_cap = is_cap ? trl : in.maybe_number("delta");
+  const double standard = both.value_or(is_roll_cispo ? 0.1 : 0.2);
+  options.pg_clip_low = low.value_or(standard);
+  options.pg_clip_high = high.value_or(trl && !is_cap ? *trl : standard);
+  options.pg_clip = both.value_or(options.pg_clip);  // of ROLL's bound, beside a range, too
+  options.ratio_cap = is_cap ? trl : delta;
+  if (is_cap && delta) in.refuse("params: 'delta' is of ppo, not of cispo");
   options.off_policy_mask = in.maybe_number("off_policy_mask_threshold");
   options.dual_clip =
       in.flag("dual_clip", dialect == "verl" && options.kind == PolicyLossKind::ppo);
   options.dual_clip_bound = in.maybe_number("clip_ratio_c");
   if (dialect == "verl" && options.kind == PolicyLossKind::ppo && !options.dual_clip_bound)
     options.dual_clip_bound = 3;  // verl's default
+  if (options.kind == PolicyLossKind::ppo && options.dual_clip_bound.value_or(3) <= 1)
+    in.refuse("params: 'clip_ratio_c' is not above 1");  // verl asserts it
 }
 
 /// The numbers of single losses.
@@ -81,9 +88,11 @@ void read_numbers(Case& in, PolicyLossOptions& options) {
     options.quadratic_coef =
         first_of(in, {"tau", "dro_beta", "kl_tau"})
             .value_or(options.kind == PolicyLossKind::prime_rl ? 1e-3 : standard.quadratic_coef);
-  if (options.kind == PolicyLossKind::tis &&
-      (in.number("lower", 0) != 0 || in.number("upper", 1) != 1))
-    in.refuse("params: lower and upper of tis are 0 and 1");
+  if (options.kind == PolicyLossKind::tis) {
+    options.tis_low = in.number("lower", standard.tis_low);
+    options.tis_high = in.number("upper", standard.tis_high);
+    if (!(options.tis_low <= options.tis_high)) in.refuse("params: 'lower' is above 'upper'");
+  }
   options.tau_pos = in.number("tau_pos", standard.tau_pos);
   options.tau_neg = in.number("tau_neg", standard.tau_neg);
   options.topr_positive = in.number("positive_weight", 1);
@@ -100,15 +109,31 @@ void read_numbers(Case& in, PolicyLossOptions& options) {
   if (options.kind == PolicyLossKind::luffy) options.shaping_gamma = in.number("gamma", 0.1);
 }
 
-/// bypass_mode's own weight.
-void read_bypass(Case& in, PolicyLossOptions& options) {
-  if (options.kind != PolicyLossKind::bypass_mode) return;
-  const std::string type = in.choice("loss_type", {"reinforce", "ppo_clip"}, "reinforce");
+/// What verl's compute_policy_loss_bypass_mode reads: a loss_type (ppo_clip, its default, is ppo
+/// without a weight), the weight of reinforce, and rejections of both. Returns whether it is that
+/// loss.
+bool read_bypass(Case& in, PolicyLossOptions& options) {
+  if (options.kind != PolicyLossKind::bypass_mode) return false;
+  const std::string type = in.choice("loss_type", {"ppo_clip", "reinforce"}, "ppo_clip");
   const std::string level = in.loose_text("rollout_is", "");
-  options.correction.high = in.number("rollout_is_threshold", 2);
-  options.correction.is_weighted = level == "token" || level == "sequence";
-  if (level == "sequence") options.correction.level = catalog::CorrectionLevel::sequence;
+  const std::string threshold = in.loose_text("rollout_is_threshold", "2.0");
+  const std::string rules = in.loose_text("rollout_rs", "");
+  const std::string limits = in.loose_text("rollout_rs_threshold", "");
+  catalog::Correction& own = options.correction;
+  own.is_normalized = in.flag("rollout_is_batch_normalize", false);
+  if (!level.empty() && level != "token" && level != "sequence")
+    in.refuse("params: rollout_is '" + level + "' is unknown; known: token, sequence");
+  if (level == "sequence") own.level = catalog::CorrectionLevel::sequence;
   if (type == "ppo_clip") options.kind = PolicyLossKind::ppo;
+  own.is_weighted = type == "reinforce" && !level.empty();
+  if (auto bound = catalog::read_weight_bound(threshold, own); !bound)
+    in.refuse("params: " + bound.error().detail);
+  auto rejections = catalog::parse_rejections(rules, limits);
+  if (rejections)
+    own.rejections = std::move(*rejections);
+  else
+    in.refuse("params: " + rejections.error().detail);
+  return true;
 }
 
 /// OpenRLHF's and AReaL's weights between the policy that sampled and the old one.
@@ -117,7 +142,7 @@ catalog::Correction read_correction(Case& in, const std::string& dialect) {
   catalog::Correction rules;
   rules.high.reset();
   if (dialect == "areal") {
-    rules.is_weighted = true;
+    rules.is_weighted = in.flag("use_decoupled_loss", true);
     rules.bound = CorrectionBound::mask;
     rules.high = in.maybe_number("behav_imp_weight_cap");
     return rules;
@@ -169,7 +194,6 @@ void set_segments(const Array& mask, PolicyLossInput& input) {
 at::Tensor correction_weights(Case& in, const catalog::Correction& rules, const Array& old,
                               const Array& mask) {
   const Array rollout = in.array_like("rollout_log_probs", mask);
-  if (rollout.shape != mask.shape || old.shape != mask.shape) return {};  // refused already
   const Packed packed = packed_of(mask);
   Array weights = mask;
   weights.values =
@@ -178,11 +202,22 @@ at::Tensor correction_weights(Case& in, const catalog::Correction& rules, const 
   return tensor_of(in, weights);
 }
 
+/// bypass_mode's rejections, which leave the mask, and its weights where they are divided by their
+/// mean: of the current policy against old_log_probs, over the whole batch.
+void correct_bypass(const Case& in, const Array& logp, const Array& old, Batch& batch) {
+  catalog::Correction& own = batch.options.correction;
+  if (!own.is_normalized && own.rejections.empty()) return;  // the loss has its weight
+  const Packed packed = packed_of(batch.mask);
+  const algorithms::Correction found =
+      algorithms::correct({{packed.cu_seqlens, packed.mask}, logp.values, old.values}, own);
+  if (own.is_weighted) batch.input.weights = tensor_of(in, Array{batch.mask.shape, found.weights});
+  own.is_weighted = false;
+  if (!found.mask.empty()) batch.mask.values.assign(found.mask.begin(), found.mask.end());
+}
+
 /// Marks of a loss with a first pass, of the whole batch.
 at::Tensor picked(Case& in, const PolicyLossOptions& options, const Array& logp, const Array& old,
                   const Array& advantages, const Array& mask) {
-  if (logp.shape != mask.shape || old.shape != mask.shape || advantages.shape != mask.shape)
-    return {};  // refused already
   std::vector<double> live[3];
   for (size_t i = 0; i < mask.values.size(); ++i) {
     if (mask.values[i] == 0) continue;
@@ -204,13 +239,14 @@ Batch read_batch(Case& in) {
   const std::string dialect = in.text("dialect", "verl");
   PolicyLossOptions& options = batch.options;
   options.kind = kind_of(in, dialect);
+  const bool is_bypass = read_bypass(in, options);
   options.loss_agg = aggregation_of(in);
   read_ratio(in, dialect, options);
   read_range(in, dialect, options);
   read_numbers(in, options);
-  read_bypass(in, options);
   const catalog::Correction rules = read_correction(in, dialect);
   const double scale = options.kind == PolicyLossKind::prime_rl ? in.number("adv_tau", 1) : 1;
+  in.pass_over({"rollout_log_probs", "scores", "is_off_policy"});
   batch.mask = in.array("mask", 2);
   const Array& mask = batch.mask;
   const Array logp = in.array_like("log_probs", mask), old = in.array_like("old_log_probs", mask);
@@ -219,7 +255,8 @@ Batch read_batch(Case& in) {
   PolicyLossInput& input = batch.input;
   if (options.kind == PolicyLossKind::topr) input.marks = of_rows(in, "scores", mask);
   if (options.kind == PolicyLossKind::luffy) input.marks = of_rows(in, "is_off_policy", mask);
-  if (in.has_input("rollout_is_weights"))
+  if (is_bypass) correct_bypass(in, logp, old, batch);
+  if (!is_bypass && in.has_input("rollout_is_weights"))
     input.weights = tensor_of(in, in.array_like("rollout_is_weights", mask));
   if (rules.is_weighted) input.weights = correction_weights(in, rules, old, mask);
   if (catalog::entry(options.kind).has(catalog::need::first_pass))
@@ -280,9 +317,12 @@ Expected<Json> split(Case& in) {
       in.choice("scaling", {"global", "verl_legacy", "roll_unscaled"}, "global");
   const Batch batch = read_batch(in);
   const algorithms::GlobalCounts counts = counts_of(in, batch.mask);
-  if (ranks < 1 || each < 1) in.refuse("params: dp and micro_batches_per_rank are at least 1");
-  COHORT_TRY(in.read());
   const auto rows = static_cast<int64_t>(batch.mask.rows());
+  if (ranks < 1 || each < 1) in.refuse("params: dp and micro_batches_per_rank are at least 1");
+  if (ranks >= 1 && each > rows / ranks)
+    in.refuse("params: dp times micro_batches_per_rank is above the " + std::to_string(rows) +
+              " rows");
+  COHORT_TRY(in.read());
   Json parts = Json::array();
   double sum = 0;
   for (int64_t i = 0; i < ranks * each; ++i) {

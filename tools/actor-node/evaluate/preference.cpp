@@ -1,8 +1,9 @@
 /// {"loss": sigmoid, robust, hinge, ipo or simpo, "beta", "label_smoothing": 0, "length": sum or
-/// mean (ipo's trap; simpo: mean), "gamma_beta_ratio" (simpo)}; policy_chosen, policy_rejected, but
-/// for simpo ref_chosen and ref_rejected, with means length_chosen and length_rejected [P], sums
-/// over an answer's tokens; optionally mask [P] of the pairs -> loss, accuracy, reward_chosen,
-/// reward_rejected, grad_policy_chosen, grad_policy_rejected [P].
+/// mean (ipo's trap; simpo: mean), "gamma_beta_ratio" or TRL's "simpo_gamma" = beta times it
+/// (simpo)}; policy_chosen, policy_rejected, but for simpo ref_chosen and ref_rejected, with means
+/// length_chosen and length_rejected [P], sums over an answer's tokens; optionally mask [P] of the
+/// pairs -> loss, accuracy, reward_chosen, reward_rejected, grad_policy_chosen,
+/// grad_policy_rejected [P].
 /// With mask_chosen and mask_rejected [P][T] policy_*, ref_* and their gradients are [P][T], one
 /// log-probability per token, and the lengths are those of the masks.
 #include "algorithms/preference.hpp"
@@ -27,7 +28,10 @@ algorithms::PreferenceOptions preference_options_of(Case& in) {
   options.label_smoothing = in.number("label_smoothing", 0);
   const std::string length = in.choice("length", {"sum", "mean"}, is_simpo ? "mean" : "sum");
   options.scale = length == "mean" ? AnswerScale::mean : AnswerScale::sum;
-  if (is_simpo) options.gamma_beta_ratio = in.number("gamma_beta_ratio");
+  if (is_simpo) {
+    const std::optional<double> gamma = in.maybe_number("simpo_gamma");  // TRL's CPOTrainer
+    options.gamma_beta_ratio = gamma ? *gamma / options.beta : in.number("gamma_beta_ratio");
+  }
   if (auto checked = algorithms::check_preference(options); !checked)
     in.refuse("params: " + checked.error().detail);
   return options;
@@ -42,6 +46,7 @@ struct Side {
 Side side_of(Case& in, const std::string& name, const algorithms::PreferenceOptions& options) {
   const bool has_tokens = in.has_input("mask_chosen") || in.has_input("mask_rejected");
   const bool has_reference = options.kind != PreferenceKind::simpo;
+  in.pass_over({"length_" + name, "ref_" + name});
   Side side;
   side.model = in.array((has_tokens ? "mask_" : "policy_") + name, has_tokens ? 2 : 1);
   side.leaf = leaf_of(in, in.array_like("policy_" + name, side.model));
@@ -49,7 +54,7 @@ Side side_of(Case& in, const std::string& name, const algorithms::PreferenceOpti
   if (has_reference) ref = tensor_of(in, in.array_like("ref_" + name, side.model));
   if (has_tokens) {
     const algorithms::TokenPlaces places = places_of(side.model);
-    if (!in.read()) return side;  // shapes that disagree
+    if (in.has_problem()) return side;  // shapes that disagree
     side.policy = algorithms::sequence_sums(side.leaf, places);
     if (has_reference) side.ref = algorithms::sequence_sums(ref, places);
     side.length = algorithms::sequence_sums(at::ones_like(side.leaf.detach()), places);
@@ -57,8 +62,11 @@ Side side_of(Case& in, const std::string& name, const algorithms::PreferenceOpti
   }
   side.policy = side.leaf;
   side.ref = ref;
-  if (options.scale == AnswerScale::mean)
-    side.length = tensor_of(in, in.array_like("length_" + name, side.model));
+  if (options.scale == AnswerScale::mean) {
+    const Array lengths = in.array_like("length_" + name, side.model);
+    in.check_lengths("length_" + name, lengths);
+    side.length = tensor_of(in, lengths);
+  }
   return side;
 }
 

@@ -1,5 +1,5 @@
-/// {"cliprange_value": c or null, "loss_agg_mode"}; values, old_values (with a clip), returns, mask
-/// [B][T] -> loss, grad_values [B][T], clipfrac (with a clip).
+/// {"cliprange_value": c or null, "loss_agg_mode": token-mean}; values, old_values (with a clip),
+/// returns, mask [B][T] -> loss, grad_values [B][T], clipfrac (with a clip).
 #include "algorithms/value_loss.hpp"
 
 #include "tools/actor-node/evaluate/case_tensors.hpp"
