@@ -1,6 +1,8 @@
 #include "runtime/config/load.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 #include <tuple>
 
 #include "runtime/config/bind/binder.hpp"
@@ -24,6 +26,54 @@ Error report(std::vector<Problem> problems, const Mark& root) {
   return error_of(problems);
 }
 
+/// Takes back that a variable of the environment is not set, where nothing reads the value: the
+/// bound tree's notes are its keys without effect.
+void forgive_unread(const Node& tree, Findings& findings) {
+  std::vector<Mark> unread;
+  const std::function<void(const Node&)> add = [&](const Node& node) {
+    unread.push_back(node.mark);
+    for (const Node& item : node.items) add(item);
+    for (const Entry& entry : node.entries) add(entry.node());
+  };
+  for (const Note& note : findings.notes)
+    if (const Node* node = tree.at_path(note.key)) add(*node);
+  std::erase_if(findings.problems, [&](const Problem& problem) {
+    return problem.text.starts_with("environment variable ") &&
+           std::ranges::any_of(unread, [&](const Mark& mark) {
+             return mark.file_line_column() == problem.mark.file_line_column();
+           });
+  });
+}
+
+/// Where a file says that it is of ROLL's diffusion pipelines, which share no keys with the others.
+std::optional<Mark> diffusion_mark(const Node& node) {
+  for (const Entry& entry : node.entries) {
+    const Node& value = entry.node();
+    const bool is_typed = (entry.key == "model_type" || entry.key == "strategy_name") &&
+                          value.scalar.starts_with("diffusion");
+    const bool is_class =
+        entry.key == "worker_cls" && value.scalar.find(".diffusion.") != std::string::npos;
+    if (is_typed || is_class || entry.key == "diffusion_model_variant") return entry.mark;
+    if (auto inner = diffusion_mark(value)) return inner;
+  }
+  return std::nullopt;
+}
+
+/// A file that is none of this dialect's.
+Expected<void> refuse_foreign(const Node& tree) {
+  if (const Entry* dialect = tree.find("dialect");
+      dialect != nullptr && dialect->node().scalar == "verl")
+    return fault(
+        dialect->node().mark.line > 0 ? dialect->node().mark : dialect->mark,
+        "dialect: verl's keys are read with --dialect verl; a file of ROLL's keys says roll, "
+        "or nothing");
+  if (auto mark = diffusion_mark(tree))
+    return fault(*mark,
+                 "a diffusion pipeline of ROLL's: models that draw images or videos are not built "
+                 "in; this version trains language models");
+  return {};
+}
+
 Expected<RunConfig> load_tree(Node root, const std::filesystem::path& folder,
                               const std::vector<std::string>& overrides,
                               const LoadOptions& options) {
@@ -33,11 +83,13 @@ Expected<RunConfig> load_tree(Node root, const std::filesystem::path& folder,
     return fault(start, "expected a map of keys, got " + describe_value(root));
   COHORT_ASSIGN(Node tree, compose(std::move(root), folder));
   for (const std::string& text : overrides) COHORT_TRY(apply_override(tree, text));
+  COHORT_TRY(refuse_foreign(tree));
   Interpolated interpolated = interpolate(tree, process_sources());
   RunConfig config;
   Findings findings;
   findings.problems = std::move(interpolated.problems);
   bind_tree(interpolated.root, interpolated.used, config, findings);
+  forgive_unread(tree, findings);
   complete_and_check(config, findings, options);
   if (!findings.problems.empty()) return report(std::move(findings.problems), start);
   config.notes = std::move(findings.notes);

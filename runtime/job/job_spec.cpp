@@ -210,6 +210,33 @@ Expected<model::ModelShape> shape_of(const Section& section, const RunConfig& c,
   return model::find_model(section.checkpoint);
 }
 
+/// The key that names what a section starts from.
+std::string checkpoint_key(const Section& section, const RunConfig& c) {
+  if (c.dialect == config::Dialect::verl) return "actor_rollout_ref.model.path";
+  if (!section.worker->model_args.model_name_or_path.empty())
+    return section.key + ".model_args.model_name_or_path";
+  for (const auto& [key, text] : {std::pair{"pretrain", &c.pretrain},
+                                  {"student_pretrain", &c.student_pretrain},
+                                  {"teacher_pretrain", &c.teacher_pretrain},
+                                  {"reward_pretrain", &c.reward_pretrain}})
+    if (*text == section.checkpoint) return key;
+  return section.key;
+}
+
+/// A model that is neither a folder here nor a name of the table, with its key's place.
+Error unknown_model(const Section& section, const RunConfig& c, const Error& error) {
+  const std::string key = checkpoint_key(section, c);
+  const std::string& name = section.checkpoint;
+  const bool is_path = name.starts_with('/') || name.starts_with('.') || name.starts_with('~');
+  const auto origin = c.origins.find(key);
+  return {error.code,
+          fmt::format(
+              "{}{}{}: {}{}", origin == c.origins.end() ? "" : origin->second,
+              origin == c.origins.end() ? "" : ": ", key,
+              is_path ? fmt::format("no folder '{}' with a config.json; by its name, ", name) : "",
+              error.detail)};
+}
+
 /// A model that scores: the policy's plan holds without it.
 bool is_judge(const Section& section) {
   return section.name == "reward_model" || section.name.starts_with("rewards.");
@@ -430,8 +457,7 @@ Expected<Job> job_of(const RunConfig& config, const JobOptions& options) {
                                                   " are not counted"});
       continue;
     }
-    if (!known)
-      return Error{known.error().code, fmt::format("{}: {}", section.key, known.error().detail)};
+    if (!known) return unknown_model(section, config, known.error());
     model::ModelShape shape = *std::move(known);
     if (!shape.left_out.empty() && (spec.roles.empty() || shape != spec.model))
       job.assumptions.push_back(

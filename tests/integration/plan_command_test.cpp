@@ -132,7 +132,8 @@ TEST(PlanCommand, OverlapIsRefusedWithBothRolesAndTheOverride) {
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_TRUE(refused.out.empty());
   for (const char* part :
-       {"actor_train", "actor_infer", "[4, 5, 6, 7]", "placement.mode=timeshare"})
+       {"actor_train", "actor_infer", "[4, 5, 6, 7]", "placement.mode=timeshare",
+        "override 'actor_infer.device_mapping=list(range(4,12))'", "rlvr_npu_multinode.yaml:"})
     EXPECT_NE(refused.err.find(part), std::string::npos) << part << ": " << refused.err;
   overlap.push_back("placement.mode=timeshare");
   json plan = json_of_seed(k_multinode, overlap);

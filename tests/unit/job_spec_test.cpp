@@ -7,7 +7,9 @@
 
 #include "runtime/config/load.hpp"
 #include "runtime/config/verl/verl_load.hpp"
+#include "runtime/model/shape.hpp"
 #include "tests/support/config_text.hpp"
+#include "tests/support/verl_command.hpp"
 
 namespace cohort::actors {
 namespace {
@@ -42,6 +44,23 @@ bool assumes(const job::Job& job, const std::string& key) {
 constexpr auto k_agentic = "agentic_frozen_lake_npu.yaml";
 constexpr auto k_qwen3 = "qwen3_8b_rlvr_deepspeed.yaml";
 constexpr auto k_multinode = "rlvr_npu_multinode.yaml";
+
+// Messages name the key, its place, and what was looked for.
+TEST(JobSpec, AModelThatIsNotThereIsToldByItsKey) {
+  const auto refused = [](const Overrides& overrides) {
+    auto job = job::job_of(seed(k_agentic, overrides), {});
+    return job ? "" : job.error().detail;
+  };
+  EXPECT_TRUE(refused({"pretrain=/nope"})
+                  .starts_with("override 'pretrain=/nope': pretrain: no folder '/nope' with a "
+                               "config.json; by its name, model '/nope': no shape ships"))
+      << refused({"pretrain=/nope"});
+  const std::string own = "actor_train.model_args.model_name_or_path=Nope-7B";
+  EXPECT_TRUE(refused({own}).starts_with("override '" + own +
+                                         "': actor_train.model_args.model_name_or_path: model "
+                                         "'Nope-7B': no shape ships"))
+      << refused({own});
+}
 
 TEST(JobSpec, RolesOfTheAgenticSeed) {
   job::Job job = job_for(seed(k_agentic));
@@ -197,8 +216,29 @@ TEST(JobSpec, ShapeOfALocalFolderWinsOverTheTable) {
 TEST(JobSpec, UnknownModelNamesTheRoleAndTheWayOut) {
   auto job = job::job_of(seed(k_agentic, {"pretrain=acme/Frob-9000B"}));
   ASSERT_FALSE(job);
-  EXPECT_NE(job.error().detail.find("actor_train: "), std::string::npos) << job.error().detail;
+  EXPECT_NE(job.error().detail.find("pretrain: "), std::string::npos) << job.error().detail;
   EXPECT_NE(job.error().detail.find("config.json"), std::string::npos) << job.error().detail;
+}
+
+// verl's exclude_modules becomes an expression, which takes the other layers.
+TEST(JobSpec, ExcludedModulesHaveNoAdapter) {
+  const auto targets = [](const Overrides& more) {
+    Overrides words = test::quickstart(more);
+    words.push_back("actor_rollout_ref.model.lora_rank=8");
+    auto config = config::load_verl(words);
+    EXPECT_TRUE(config) << config.error().detail;
+    auto lora = job::lora_of(*config, *model::find_model("Qwen2.5-0.5B"));
+    EXPECT_TRUE(lora) << lora.error().detail;
+    return lora && *lora ? (*lora)->targets : Overrides{};
+  };
+  const std::string model = "actor_rollout_ref.model.";
+  EXPECT_EQ(targets({}).size(), 7U);
+  EXPECT_EQ(targets({model + "exclude_modules='.*visual.*'"}), targets({}));
+  EXPECT_EQ(targets({model + "exclude_modules=[q_proj,gate_proj,up_proj]"}),
+            (Overrides{"down_proj", "k_proj", "o_proj", "v_proj"}));
+  EXPECT_EQ(
+      targets({model + "target_modules=[q_proj,v_proj]", model + "exclude_modules='.*\\.v_proj'"}),
+      (Overrides{"q_proj"}));
 }
 
 TEST(JobSpec, VerlKeysBecomeTheSameWords) {

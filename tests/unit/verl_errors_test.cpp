@@ -63,9 +63,8 @@ TEST(VerlErrors, Types) {
        "k2+, low_var_kl, k3, low_var_kl+, k3+, full, got 'low_var'"},
       {"actor_rollout_ref.actor.optim=3",
        "actor_rollout_ref.actor.optim: expected a section of keys, got '3'"},
-      {"actor_rollout_ref.rollout.mode=sync",
-       "actor_rollout_ref.rollout.mode: 'sync' is not built in: only async is accepted (verl "
-       "removed sync)"},
+      {"actor_rollout_ref.rollout.mode=both",
+       "actor_rollout_ref.rollout.mode: expected one of async, sync, got 'both'"},
       {"actor_rollout_ref.actor.optim.betas=[0.9]",
        "actor_rollout_ref.actor.optim.betas: 1 numbers; AdamW has 2"},
   });

@@ -38,6 +38,19 @@ Expected<int64_t> vocabulary_size(const config::RunConfig& config) {
   return policy.shape.vocab_size;
 }
 
+/// Places of the cards that a refused plan names.
+Error with_places(const config::RunConfig& config, Error error) {
+  std::string places;
+  for (const auto& [key, place] : config.origins) {
+    const size_t dot = key.rfind(".device_mapping");
+    const bool is_named = dot != std::string::npos && dot + 15 == key.size() &&
+                          error.detail.find(key.substr(0, dot) + " [") != std::string::npos;
+    if (is_named) places += fmt::format("{}{}", places.empty() ? "" : ", ", place);
+  }
+  if (!places.empty() && error.code == Errc::placement) error.detail = places + ": " + error.detail;
+  return error;
+}
+
 std::vector<std::string> verl_words(const PlanInput& input) {
   std::vector<std::string> words;
   if (!input.config_folder.empty()) words.push_back("--config-path=" + input.config_folder);
@@ -74,7 +87,9 @@ Expected<PlannedJob> plan_input(const PlanInput& input) {
   COHORT_ASSIGN(options.models, read_shapes(out.config));
   COHORT_ASSIGN(options.vocab_size, vocabulary_size(out.config));
   COHORT_ASSIGN(out.job, job::job_of(out.config, options));
-  COHORT_ASSIGN(out.plan, plan::plan_job(out.job.spec));
+  auto plan = plan::plan_job(out.job.spec);
+  if (!plan) return with_places(out.config, plan.error());
+  out.plan = *std::move(plan);
   return out;
 }
 

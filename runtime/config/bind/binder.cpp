@@ -12,6 +12,14 @@ namespace {
 
 constexpr size_t k_typing_error_max = 2;  // letters, where other names are let through
 
+/// Whether a value asks for nothing: ~, false, 0, an empty text, list or map.
+bool is_idle(const Node& node) {
+  if (node.kind == NodeKind::map) return node.entries.empty();
+  if (node.kind == NodeKind::sequence) return node.items.empty();
+  return node.kind == NodeKind::null || node.scalar.empty() || as_bool(node) == false ||
+         as_double(node) == 0;
+}
+
 class Binder final : public Visitor {
  public:
   Binder(const BindOptions& options, Findings& findings) : options_(options), findings_(findings) {}
@@ -36,6 +44,13 @@ class Binder final : public Visitor {
       note_leaves(path_of(key.name), *entry, key.doc);
     else
       findings_.note(path_of(key.name), key.doc);
+  }
+
+  void refused(const Key& key) override {
+    const Entry* entry = take(key);
+    if (entry == nullptr || entry->node().is_broken) return;
+    auto& list = is_idle(entry->node()) ? findings_.notes : findings_.refused;
+    list.push_back({path_of(key.name), entry->mark.file_line(), std::string(key.doc)});
   }
 
   void tuning(std::string_view names, std::string_view reason) override {

@@ -23,6 +23,7 @@ struct Findings {
   std::vector<Problem> problems;
   std::vector<Note> notes;
   std::vector<Note> warnings;
+  std::vector<Note> refused;            // keys of Visitor::refused() that ask for something
   std::map<std::string, Mark> present;  // key path -> place of the key
   std::set<std::string> broken;         // paths whose value has a problem already
   bool has_problem(const std::string& path) const { return broken.contains(path); }

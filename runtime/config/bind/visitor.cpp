@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 
 #include "runtime/base/suggest.hpp"
 #include "runtime/config/tree/device_mapping.hpp"
@@ -15,8 +16,23 @@
 namespace cohort::config {
 namespace {
 
+/// "; write 10, or 8 …" for digits behind a 0, which YAML 1.1 takes for octal.
+std::string octal_advice(const Node& node) {
+  if (node.kind != NodeKind::scalar || node.is_quoted || !is_octal(node.scalar)) return "";
+  std::string digits = node.scalar;
+  std::erase(digits, '_');
+  const size_t first = std::min(digits.find_first_not_of("+-0"), digits.size() - 1);
+  std::string decimal = (digits.front() == '-' ? "-" : "") + digits.substr(first);
+  return fmt::format("; a 0 in front makes it octal in YAML 1.1: write {}{}", decimal,
+                     digits.find_first_of("89") == std::string::npos
+                         ? fmt::format(", or 0x{:x} for octal {}",
+                                       std::strtoull(digits.c_str() + first, nullptr, 8), decimal)
+                         : "");
+}
+
 Error expected(std::string_view what, const Node& node) {
-  return {Errc::config, fmt::format("expected {}, got {}", what, describe_value(node))};
+  return {Errc::config,
+          fmt::format("expected {}, got {}{}", what, describe_value(node), octal_advice(node))};
 }
 
 Node plain(std::string text) { return Node::make_scalar(std::move(text), false); }

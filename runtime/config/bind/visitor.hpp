@@ -59,6 +59,10 @@ class Visitor {
                      const WriteValue& write) = 0;
   /// A key that ROLL knows and that does nothing here; key.doc says why.
   virtual void inert(const Key& key) = 0;
+  /// A key that would change what is trained, and that no part here reads: with ~, false, 0, an
+  /// empty text, list or map it is without effect; else a run refuses it (not_built.hpp). key.doc
+  /// says what is not built in, and what to do.
+  virtual void refused(const Key& key) { inert(key); }
   /// Keys that tune ROLL's engine and do nothing here: those of a section that are there become one
   /// note.
   virtual void tuning(std::string_view names, std::string_view reason);

@@ -1,7 +1,10 @@
 /// Rules on teachers and students.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "runtime/config/role_weights.hpp"
+#include "runtime/config/roll/describe.hpp"
 #include "runtime/config/roll/roll_check.hpp"
 
 namespace cohort::config {
@@ -89,6 +92,35 @@ void check_distill(RunConfig& c, Findings& f) {
     c.teacher.device_mapping = c.student.device_mapping;
 }
 
+/// What stands in the file where a teacher is asked for and none is given.
+void refuse_without_teacher(const RunConfig& c, Findings& f) {
+  const auto is_asked = [&f](const std::string& key) {
+    return std::ranges::any_of(f.refused, [&](const Note& note) { return note.key == key; });
+  };
+  const bool has_cards =
+      !c.teacher.device_mapping.empty() || !usable(f, {"teacher.device_mapping"});
+  const bool has_folder = !teacher_folder(c).empty();
+  if (has_cards && has_folder) return;
+  if (is_asked("teachers")) return f.problem("teachers", k_several_teachers);
+  if (is_asked("opsd_mode")) return f.problem("opsd_mode", k_self_teacher);
+  const std::string key = c.opd.is_mixed           ? "use_opd"
+                          : f.has("is_pure_opd")   ? "is_pure_opd"
+                          : f.has("student_train") ? "student_train"
+                                                   : "actor_train";
+  const bool is_lora = !c.actor_train.model_args.lora_target.empty();
+  if (!has_cards)
+    f.problem(key, "needs a role `teacher` with a device_mapping{}",
+              is_lora ? "; the policy without its adapter is no teacher in this version" : "");
+  if (!has_folder)
+    f.problem(key, "needs a teacher: name its folder in teacher.model_args.model_name_or_path");
+}
+
+/// Whether a key of the section has a problem already: a map of several teachers has.
+bool is_teacher_broken(const Findings& f) {
+  return std::ranges::any_of(f.broken,
+                             [](const std::string& path) { return path.starts_with("teacher."); });
+}
+
 }  // namespace
 
 bool has_teacher(const RunConfig& c) {
@@ -144,11 +176,7 @@ void check_opd(RunConfig& c, Findings& f) {
     return f.warn(c.opd.is_pure ? "is_pure_opd" : "use_opd",
                   "has no effect in pipeline {}: nothing is sampled", to_string(c.pipeline));
   if (c.opd.is_pure) complete_pure(c, f);
-  const std::string key = c.opd.is_pure ? "is_pure_opd" : "use_opd";
-  if (c.teacher.device_mapping.empty() && usable(f, {"teacher.device_mapping"}))
-    f.problem(key, "needs a role `teacher` with a device_mapping");
-  if (teacher_folder(c).empty())
-    f.problem(key, "needs a teacher: name its folder in teacher.model_args.model_name_or_path");
+  if (!is_teacher_broken(f)) refuse_without_teacher(c, f);
 }
 
 }  // namespace cohort::config

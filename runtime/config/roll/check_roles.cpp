@@ -54,6 +54,10 @@ void require(const RunConfig& c, Findings& f, const WorkerConfig& role, const st
                               : to_string(c.pipeline);
   if (!role.is_configured)
     f.problem(name, "missing: {} needs this role, with a device_mapping", runs);
+  else if (!is_mapped && name == "actor_train" && !c.actor_infer.device_mapping.empty())
+    f.problem(name + ".device_mapping",
+              "missing: ROLL's agentic_rollout, which plays and trains nothing, is no pipeline "
+              "here; give the role cards, and record_only: true to play and record alone");
   else if (!is_mapped)
     f.problem(name + ".device_mapping", "missing: the role needs at least one card");
 }
@@ -151,6 +155,16 @@ void name_engines(RunConfig& c, Findings& f) {
   }
 }
 
+/// Run folders stay under output_dir.
+void check_name(const RunConfig& c, Findings& f) {
+  const std::filesystem::path name(c.exp_name);
+  const bool is_outside = name.is_absolute() ||
+                          std::ranges::any_of(name, [](const auto& part) { return part == ".."; });
+  if (is_outside && usable(f, {"exp_name"}))
+    f.problem("exp_name", "'{}' leaves output_dir {}; give a name, and the folder as output_dir",
+              c.exp_name, c.output_dir);
+}
+
 void check_shape(model::ModelShape& m, Findings& f) {
   const model::Family& family = *model::find_family(m.family);
   if (family.experts != model::ExpertKeys::none || family.has_latent_attention)
@@ -233,6 +247,11 @@ void check_roles(RunConfig& c, Findings& f, const LoadOptions& options) {
 
 void check_runtime(RunConfig& c, Findings& f) {
   check_engines(c, f);
+  check_name(c, f);
+  const std::string temperature = "actor_infer.generating_args.temperature";
+  if (has_rollouts(c) && c.actor_infer.generating_args.temperature == 0)
+    f.warn(temperature,
+           "0 is greedy: the answers of a group are the same, and none is better than another");
   check_async(c, f);
   if (c.cards.reserve_bytes >= c.cards.memory_bytes)
     f.problem("cards.reserve_bytes", "{} bytes leave nothing of memory_bytes {}",

@@ -5,7 +5,16 @@
 
 namespace cohort::config {
 
-inline constexpr std::string_view k_trainer = "trainer";  // a reader of keys
+inline constexpr std::string_view k_trainer = "trainer";  // readers of keys
+inline constexpr std::string_view k_nobody = "nobody";
+
+// What is not built in of distillation, and what to do instead.
+inline constexpr std::string_view k_several_teachers =
+    "several teachers are not built in: give one, as `teacher` with a device_mapping, and a run "
+    "for each";
+inline constexpr std::string_view k_self_teacher =
+    "the policy as its own teacher, with a hint in the prompt, is not built in: name the folder of "
+    "a `teacher`";
 
 /// Walks every key of `config`. The schema.
 void describe(Visitor& visitor, RunConfig& config);
@@ -37,7 +46,7 @@ struct RoleUse {
 void describe_worker(Visitor& visitor, WorkerConfig& worker, const Key& key, RoleUse use);
 /// The keys of a role that are not sections: cards, batch sizes, environment variables.
 void describe_worker_keys(Visitor& visitor, WorkerConfig& worker, RoleUse use);
-void describe_model_args(Visitor& visitor, ModelArgs& model);
+void describe_model_args(Visitor& visitor, ModelArgs& model, bool is_trained);
 void describe_environments(Visitor& visitor, RunConfig& config);
 void describe_tools(Visitor& visitor, RunConfig& config);
 void describe_runtime(Visitor& visitor, RunConfig& config);

@@ -249,7 +249,7 @@ void describe_inert_run(Visitor& v) {
   v.inert(
       "rpc_timeout alive_check_interval offload_nccl local_rank model_download_type "
       "partial_gpu_mode is_offload_states transfer_backend "
-      "is_offload_optimizer_states_in_train_step enable_async_upload offload_backend",
+      "is_offload_optimizer_states_in_train_step enable_async_upload offload_backend world_size",
       "belongs to ROLL's Ray and collective set-up; placement.offload decides what leaves a card");
   v.inert("reward env_monitor max_ckpt_to_keep auto_resume reward_system_config",
           "ROLL's; here: rewards, the dashboard, keep_checkpoints and resume_from_checkpoint");

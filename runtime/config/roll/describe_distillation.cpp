@@ -75,8 +75,10 @@ void describe_distillation(Visitor& v, RunConfig& c) {
                      "names nothing; ~: pretrain."},
                     c.student_pretrain);
   describe_distill(v, c.distill);
-  v.inert("teachers opsd_mode opsd_solution_key opsd_teacher_template opsd_max_solution_length",
-          "not built in: one teacher reads the tokens that the policy has seen and sampled");
+  v.refused({"opsd_mode", k_nobody, k_self_teacher});
+  v.refused({"teachers", k_nobody, k_several_teachers});
+  v.inert("opsd_solution_key opsd_teacher_template opsd_max_solution_length",
+          "only opsd_mode reads it, which is not built in");
 }
 
 }  // namespace cohort::config

@@ -62,6 +62,24 @@ void describe_dynamic_sampling(Visitor& v, DynamicSampling& x) {
   v.leave();
 }
 
+/// What ROLL's CrossThinkQA worker pays, and no other reads.
+void describe_cross_think(Visitor& v, const RewardConfig& r) {
+  constexpr std::string_view k_grade = "reward_type", k_length = "response_length_penalty_coef";
+  const bool is_read =
+      r.type == RewardType::crossthinkqa || r.worker_cls.find("CrossThinkQA") != std::string::npos;
+  if (!is_read && !v.is_listing()) {
+    v.inert(k_grade, "only ROLL's crossthinkqa reads it");
+    return v.inert(k_length, "only ROLL's crossthinkqa reads it");
+  }
+  v.refused(
+      {k_grade, k_nobody,
+       "ROLL's crossthinkqa pays 1 to -1 by letter and box, here it is 1 or 0: remove the key, "
+       "or give a plugin"});
+  v.refused({k_length, k_nobody,
+             "not built into crossthinkqa: use 0, and a reward of type length beside it "
+             "(docs/rewards.md)"});
+}
+
 void describe_reward(Visitor& v, RewardConfig& r) {
   v.key({"type", "reward",
          "env_return: the sum of what the environment paid. Missing: follows from worker_cls."},
@@ -91,10 +109,9 @@ void describe_reward(Visitor& v, RewardConfig& r) {
   v.inert("response_filter_config", "ROLL's default loop does not consult it");
   v.inert("training_args", "the role does not train");
   v.inert("judge_api_key", "a secret does not belong into a file: set it in the environment");
-  v.inert(
-      "format_pattern reward_type response_length_penalty_coef reward_manager_config reward_config "
-      "pg_variant",
-      "belongs to a scorer that is not built in");
+  describe_cross_think(v, r);
+  v.inert("format_pattern reward_manager_config reward_config pg_variant",
+          "belongs to a scorer that is not built in");
   v.inert(
       "name backend_timeout checkpoint_config offload_nccl max_concurrency model_update_frequency "
       "use_remove_padding use_sequence_packing use_dynamic_batching_in_train "

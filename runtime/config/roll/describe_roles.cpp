@@ -69,7 +69,7 @@ void describe_lora(Visitor& v, ModelArgs& m) {
 
 }  // namespace
 
-void describe_model_args(Visitor& v, ModelArgs& m) {
+void describe_model_args(Visitor& v, ModelArgs& m, bool is_trained) {
   if (!v.enter({"model_args", "compute", "Numeric type and parts of the role's model."}, true))
     return;
   v.key({"dtype", "compute, plan", "Type of the weights in computation; master weights are fp32."},
@@ -102,8 +102,14 @@ void describe_model_args(Visitor& v, ModelArgs& m) {
       {"freeze_module_contains", "plan", "Modules that are not trained, by a part of their names."},
       m.freeze_module_contains);
   v.inert("flash_attn", "ROLL reads it nowhere: attn_implementation counts");
+  const std::string_view balance = "moe_aux_loss_coef";
+  if (is_trained)
+    v.refused({balance, k_nobody,
+               "a loss that balances the experts is not built in: use 0, or remove the key"});
+  else
+    v.inert(balance, "the role does not train");
   v.inert(
-      "moe_aux_loss_coef model_config_kwargs num_labels vision_dp device_map "
+      "model_config_kwargs num_labels vision_dp device_map "
       "gradient_checkpointing_use_reentrant enable_gradient_checkpointing cpu_offload_config "
       "trust_remote_code extra_frozen_lora_adapters",
       "the built-in decoder has no such part");
@@ -362,7 +368,7 @@ void describe_worker_keys(Visitor& v, WorkerConfig& w, RoleUse use) {
   v.key(
       {"system_envs", "doctor", "Environment variables of the role, over the file's system_envs."},
       w.system_envs);
-  describe_model_args(v, w.model_args);
+  describe_model_args(v, w.model_args, use.is_train);
   if (w.strategy_args.strategy == Strategy::none && !v.is_listing() && !use.is_reward)
     w.strategy_args.strategy = use.is_train   ? Strategy::deepspeed_train
                                : use.is_infer ? Strategy::vllm

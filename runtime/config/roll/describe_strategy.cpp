@@ -24,7 +24,7 @@ constexpr std::string_view k_megatron_tuning =
     "recompute_method recompute_num_layers recompute_modules moe_layer_recompute "
     "overlap_grad_reduce overlap_param_gather bucket_size expert_tensor_parallel_size "
     "moe_token_dispatcher_type moe_grouped_gemm moe_router_dtype moe_shared_expert_overlap "
-    "moe_router_load_balancing_type moe_aux_loss_coeff moe_z_loss_coeff moe_expert_capacity_factor "
+    "moe_router_load_balancing_type moe_expert_capacity_factor "
     "moe_pad_expert_input_to_capacity moe_enable_deepep moe_permute_fusion moe_router_fusion "
     "moe_router_bias_update_rate moe_router_enable_expert_bias bias_activation_fusion "
     "bias_dropout_fusion masked_softmax_fusion gradient_accumulation_fusion apply_rope_fusion "
@@ -185,6 +185,12 @@ void describe_megatron(Visitor& v, StrategySettings& s) {
           "full | selective | ~", read, [&s] {
             return s.recompute_granularity_full ? Node::make_scalar("full", false) : Node{};
           });
+  for (const std::string_view name : {"moe_aux_loss_coeff", "moe_z_loss_coeff"})
+    if (s.strategy == Strategy::megatron_train || v.is_listing())
+      v.refused({name, k_nobody,
+                 "a loss on the router of experts is not built in: use 0, or remove the key"});
+    else
+      v.inert(name, "the role does not train");
   v.tuning(k_megatron_tuning, "tunes Megatron; the built-in engine has its own way here");
   v.rest("an option of Megatron; the built-in engine is used", k_parallel_keys);
 }

@@ -295,6 +295,11 @@ void add_environments(const RunConfig& c, List& list) {
         fmt::format(
             "{} is not built in (built in: {}); take {} out of the tags of the env managers",
             environment.env_type_name, catalog::built_names(worlds), tag));
+    list.add_if(c.warm_start.steps > 0 && environment.env_type == EnvType::plugin,
+                "warm_start.steps",
+                fmt::format("{} steps imitate scripted play, and the plugin that plays {} has "
+                            "none; use 0",
+                            c.warm_start.steps, tag));
     bool is_other = !environment.env_manager_cls.empty() &&
                     !environment.env_manager_cls.ends_with(".TrajEnvManager");
     list.add_if(is_other, "custom_envs." + tag + ".env_manager_cls",
@@ -377,18 +382,16 @@ void add_rlvr(const RunConfig& c, List& list) {
               "difficulty_mask, which goes by the scores, or dynamic_sampling");
 }
 
-std::vector<Note> not_built_of_verl(const RunConfig& c) {
-  std::vector<Note> notes;
-  for (const Note& warning : c.warnings)
-    if (warning.text.starts_with(k_not_run))
-      notes.push_back({warning.key, warning.where, warning.text.substr(k_not_run.size())});
-  return notes;
+/// What load() knew of keys that no member of `c` stands for: of verl's dialect all.
+void add_warned(const RunConfig& c, std::vector<Note>& notes) {
+  for (const Note& warning : c.warnings) {
+    if (!warning.text.starts_with(k_not_run)) continue;
+    Note note{warning.key, warning.where, warning.text.substr(k_not_run.size())};
+    if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
+  }
 }
 
-}  // namespace
-
-std::vector<Note> not_built(const RunConfig& c) {
-  if (c.dialect == Dialect::verl) return not_built_of_verl(c);
+std::vector<Note> not_built_of_roll(const RunConfig& c) {
   List list(c);
   add_run(c, list);
   add_async(c, list);
@@ -414,6 +417,15 @@ std::vector<Note> not_built(const RunConfig& c) {
   if (c.pipeline == Pipeline::rlvr) add_rlvr(c, list);
   add_rewards(c, list);
   return list.notes;
+}
+
+}  // namespace
+
+std::vector<Note> not_built(const RunConfig& c) {
+  std::vector<Note> notes;
+  if (c.dialect != Dialect::verl) notes = not_built_of_roll(c);
+  add_warned(c, notes);
+  return notes;
 }
 
 }  // namespace cohort::config

@@ -204,6 +204,8 @@ Pipeline infer_pipeline(const Findings& f, std::string& key) {
 }
 
 void warn_not_built(const RunConfig& c, Findings& f) {
+  for (const Note& note : f.refused)
+    f.warnings.push_back({note.key, note.where, std::string(k_not_run) + note.text});
   for (const Note& note : not_built(c)) {
     bool is_known = std::any_of(f.warnings.begin(), f.warnings.end(),
                                 [&](const Note& x) { return x.key == note.key; });

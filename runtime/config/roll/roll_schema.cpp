@@ -1,5 +1,7 @@
 #include "runtime/config/roll/roll_schema.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 
@@ -36,6 +38,12 @@ std::string definition_reason(const Node& root, const Entry& entry,
   return "a definition for ${...}, and nothing in this config names it";
 }
 
+/// ROLL's `teacher` may be a map of teachers by name.
+bool is_teacher(const Node& root, const std::string& section, const std::string& key) {
+  const Node* node = section == "teacher" ? root.at_path(join_path(section, key)) : nullptr;
+  return node != nullptr && node->kind == NodeKind::map && node->find("model_args") != nullptr;
+}
+
 }  // namespace
 
 void bind_tree(const Node& root, const std::set<std::string>& definitions, RunConfig& config,
@@ -43,8 +51,9 @@ void bind_tree(const Node& root, const std::set<std::string>& definitions, RunCo
   BindOptions options;
   options.definitions = &definitions;
   options.definition = definition_reason;
-  options.advice = [](const std::string&, const std::vector<std::string>& known,
-                      const std::string& key) -> std::string {
+  options.advice = [&root](const std::string& section, const std::vector<std::string>& known,
+                           const std::string& key) -> std::string {
+    if (is_teacher(root, section, key)) return fmt::format("; {}", k_several_teachers);
     if (std::string near = did_you_mean(key, known); !near.empty()) return near;
     return full_name_of(all_keys(), key);
   };

@@ -140,8 +140,14 @@ std::optional<bool> as_bool(const Node& node) {
   return std::nullopt;
 }
 
+bool is_octal(std::string_view text) {
+  if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
+  return text.size() > 1 && text.front() == '0' &&
+         text.find_first_not_of("0123456789_") == std::string_view::npos;
+}
+
 std::optional<int64_t> as_int(const Node& node) {
-  if (node.kind != NodeKind::scalar || node.is_quoted) return std::nullopt;
+  if (node.kind != NodeKind::scalar || node.is_quoted || is_octal(node.scalar)) return std::nullopt;
   std::string_view text = node.scalar;
   if (text.starts_with('+')) text.remove_prefix(1);
   int base = 10;
@@ -161,7 +167,7 @@ std::optional<int64_t> as_int(const Node& node) {
 }
 
 std::optional<double> as_double(const Node& node) {
-  if (node.kind != NodeKind::scalar || node.is_quoted) return std::nullopt;
+  if (node.kind != NodeKind::scalar || node.is_quoted || is_octal(node.scalar)) return std::nullopt;
   if (auto integer = as_int(node)) return static_cast<double>(*integer);
   std::string digits;  // 1_000.5 as PyYAML reads it
   std::copy_if(node.scalar.begin(), node.scalar.end(), std::back_inserter(digits),
@@ -182,7 +188,8 @@ std::optional<double> as_double(const Node& node) {
 bool needs_quotes(std::string_view text) {
   if (is_null_text(text) || text.front() == ' ' || text.back() == ' ') return true;
   Node plain = Node::make_scalar(std::string(text), false);
-  if (as_bool(plain) || as_double(plain) || text == "=" || text == "<<" || text == "---")
+  if (as_bool(plain) || as_double(plain) || is_octal(text) || text == "=" || text == "<<" ||
+      text == "---")
     return true;
   // plain scalars that no YAML reader can take for something else
   auto is_safe = [](char c) {

@@ -83,6 +83,8 @@ std::string describe_value(const Node& node);
 
 // -- scalars as YAML 1.2's core schema reads them (yes/no/on/off too, as PyYAML does) ---
 std::optional<bool> as_bool(const Node& node);
+/// "010": 8 in YAML 1.1 (PyYAML, and so ROLL and verl), 10 in 1.2. No number here.
+bool is_octal(std::string_view text);
 std::optional<int64_t> as_int(const Node& node);
 std::optional<double> as_double(const Node& node);
 /// A plain scalar that YAML would read as null.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <filesystem>
 
 namespace cohort::config {
 
@@ -24,6 +25,11 @@ Expected<catalog::Correction> correction_of(const VerlRolloutCorrection& r) {
   COHORT_TRY(catalog::read_weight_bound(r.rollout_is_threshold, rules));
   COHORT_ASSIGN(rules.rejections, catalog::parse_rejections(r.rollout_rs, r.rollout_rs_threshold));
   return rules;
+}
+
+int64_t warmup_steps_of(const VerlOptim& o, int64_t total_steps) {
+  if (o.lr_warmup_steps >= 0) return o.lr_warmup_steps;
+  return static_cast<int64_t>(o.lr_warmup_steps_ratio * static_cast<double>(total_steps));
 }
 
 namespace {
@@ -126,6 +132,18 @@ void check_loss(const VerlConfig& c, Findings& f) {
            "packed here");
 }
 
+/// verl's scheduler moves once per RL step, from a rate of 0; here each optimizer step moves it.
+void warn_warmup(Findings& f, const VerlNumbers& n, const std::string& optim, const VerlOptim& o,
+                 int64_t steps_per_step) {
+  const bool is_counted = o.lr_warmup_steps >= 0;
+  const int64_t warmup = warmup_steps_of(o, n.total_steps);
+  if (is_counted ? o.lr_warmup_steps > 0 : o.lr_warmup_steps_ratio > 0)
+    f.warn(optim + (is_counted ? "lr_warmup_steps" : "lr_warmup_steps_ratio"),
+           "{} RL steps, here {} optimizer steps: each raises the rate, and the first has a share "
+           "of it; in verl the rate rises once per RL step, and is 0 in the first",
+           warmup, warmup * steps_per_step);
+}
+
 void check_schedule(const VerlConfig& c, Findings& f, const VerlNumbers& n) {
   const std::string optim = "actor_rollout_ref.actor.optim.";
   const VerlOptim& o = c.actor.optim;
@@ -137,10 +155,13 @@ void check_schedule(const VerlConfig& c, Findings& f, const VerlNumbers& n) {
   if (f.has(optim + "total_training_steps") && o.total_training_steps > 0)
     f.warn(optim + "total_training_steps",
            "has no effect: verl writes the trainer's number of steps over it");
-  if (o.lr_warmup_steps > 0 || (o.lr_warmup_steps < 0 && o.lr_warmup_steps_ratio > 0))
-    f.warn(optim + (o.lr_warmup_steps > 0 ? "lr_warmup_steps" : "lr_warmup_steps_ratio"),
-           "verl counts it in RL steps, not optimizer steps, and runs the first one at learning "
-           "rate 0");
+  warn_warmup(f, n, optim, o, n.optimizer_steps_per_step);
+  if (n.has_critic)
+    warn_warmup(f, n, "critic.optim.", c.critic.optim,
+                n.critic_mini_per_rank * n.critic_dp > 0
+                    ? c.critic.ppo_epochs.value_or(c.actor.ppo_epochs) * n.trajectories_per_step /
+                          (n.critic_mini_per_rank * n.critic_dp)
+                    : 0);
   if (n.total_steps > 0 && o.lr_warmup_steps > n.total_steps)
     f.warn(optim + "lr_warmup_steps",
            "{} is more than the run's {} steps: the learning rate never reaches its peak",
@@ -305,11 +326,20 @@ void check_rollout(const VerlConfig& c, Findings& f, const VerlNumbers& n) {
     f.warn(rollout + "max_model_len",
            "{} is less than {} = prompt {} + response {}: long prompts get short answers", bound,
            longest, n.prompt, n.response);
-  if (!r.enable_chunked_prefill && r.max_num_batched_tokens < bound)
+  const bool is_vllm = r.name == VerlEngine::vllm;  // SGLang cuts prompts by keys of its own
+  if (is_vllm && !r.enable_chunked_prefill && r.max_num_batched_tokens < bound)
     verl_problem(f, rollout + "max_num_batched_tokens",
                  "{} is less than max_model_len {}, and enable_chunked_prefill is "
                  "false: a longest prompt would never be scheduled; use at least {}",
                  r.max_num_batched_tokens, bound, bound);
+  const VerlSampling &v = r.val_kwargs, &s = r.sampling;
+  const bool is_same = v.temperature == s.temperature && v.top_p == s.top_p && v.top_k == s.top_k;
+  if (v.do_sample && v.temperature > 0 && !is_same)
+    f.warn(rollout + "val_kwargs.do_sample",
+           "val/success is of {} answers to a prompt, sampled as in training (temperature {}, "
+           "top_p {}, top_k {}) and not with val_kwargs' {}, {}, {}; val/success_greedy of a "
+           "greedy one",
+           v.n, s.temperature, s.top_p, s.top_k, v.temperature, v.top_p, v.top_k);
   if (r.val_kwargs.n > 1 && (!r.val_kwargs.do_sample || r.val_kwargs.temperature == 0))
     f.warn(rollout + "val_kwargs.n",
            "{} greedy answers to one prompt are the same answer: set "
@@ -322,6 +352,14 @@ void check_run(const VerlConfig& c, Findings& f, const InterpolationSources& sou
   if (c.model.path.empty() && !f.broken.contains("actor_rollout_ref.model.path"))
     verl_problem(f, "actor_rollout_ref.model.path",
                  "missing: give a checkpoint folder or a Hugging Face name");
+  for (const auto& [key, text] : {std::pair{"trainer.experiment_name", &t.experiment_name},
+                                  std::pair{"trainer.project_name", &t.project_name}})
+    if (std::filesystem::path name(*text);
+        name.is_absolute() || std::ranges::count(name, std::filesystem::path("..")) > 0)
+      verl_problem(f, key,
+                   "'{}' leaves the folder of the runs; give a name, and the folder as "
+                   "trainer.default_local_dir",
+                   *text);
   if (t.save_freq == -1 || t.save_freq == 0)
     f.warn("trainer.save_freq",
            "{}: verl writes no checkpoint, not even after the last step: the trained weights are "

@@ -50,6 +50,9 @@ RunConfig translate_verl(const VerlConfig& c, const VerlNumbers& n, Findings& f)
 /// none.
 Expected<catalog::Correction> correction_of(const VerlRolloutCorrection& correction);
 
+/// RL steps of warm-up: the number, or int(ratio x steps of the run), as verl derives it.
+int64_t warmup_steps_of(const VerlOptim& optim, int64_t total_steps);
+
 /// On-policy distillation in terms of verl's other keys, as far as they can say it: without policy
 /// gradient it is the KL loss to the teacher; without task rewards nothing else counts.
 VerlConfig with_distillation(const VerlConfig& c);

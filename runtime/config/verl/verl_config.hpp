@@ -16,8 +16,10 @@ namespace cohort::config {
 
 enum class VerlStrategy : uint8_t { fsdp, fsdp2, megatron, veomni };
 constexpr std::string_view names_of(VerlStrategy) { return "fsdp fsdp2 megatron veomni"; }
-enum class VerlEngine : uint8_t { vllm, sglang, trtllm, hf };
-constexpr std::string_view names_of(VerlEngine) { return "vllm sglang trtllm hf"; }
+enum class VerlEngine : uint8_t { vllm, sglang, trtllm, hf, sglang_async };
+constexpr std::string_view names_of(VerlEngine) { return "vllm sglang trtllm hf sglang_async"; }
+enum class VerlRolloutMode : uint8_t { async, sync };
+constexpr std::string_view names_of(VerlRolloutMode) { return "async sync"; }
 enum class VerlKlControl : uint8_t { fixed, adaptive };
 constexpr std::string_view names_of(VerlKlControl) { return "fixed adaptive"; }
 enum class VerlScheduler : uint8_t { constant, cosine };
@@ -66,6 +68,14 @@ struct VerlLora {
   bool is_asked() const { return rank > 0 || !adapter_path.empty(); }
 };
 
+/// model.lora: adapters of the megatron engine, by its names of layers.
+struct VerlMegatronLora {
+  int64_t rank = 0;
+  int64_t alpha = 32;
+  std::vector<std::string> targets = {"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"};
+  std::vector<std::string> excluded;
+};
+
 /// fsdp_config of an engine.
 struct VerlFsdp {
   bool param_offload = false;
@@ -83,6 +93,7 @@ struct VerlModel {
   bool enable_activation_offload = false;
   bool use_remove_padding = true;
   VerlLora lora;
+  VerlMegatronLora megatron_lora;
   VerlFsdp fsdp_config;  // of the critic, which keeps it here
 };
 
@@ -140,6 +151,7 @@ struct VerlActor {
   double tau_neg = 1.05;
   PolicyLossKind loss_mode = PolicyLossKind::ppo;
   std::string loss_mode_name = "vanilla";  // as written, like the other names
+  bool use_gpg_loss = false;               // the older name of loss_mode gpg
   double clip_cov_ratio = 0.0002;
   double clip_cov_lb = 1.0;
   double clip_cov_ub = 5.0;
@@ -192,6 +204,7 @@ struct VerlMultiTurn {
 
 struct VerlRollout {
   std::optional<VerlEngine> name;
+  VerlRolloutMode mode = VerlRolloutMode::async;
   VerlSampling sampling;
   VerlSampling val_kwargs = {0.0, -1, 1.0, false, 1};
   std::optional<int64_t> prompt_length;    // none: data.max_prompt_length

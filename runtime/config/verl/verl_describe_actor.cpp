@@ -6,6 +6,8 @@ namespace {
 
 constexpr Range k_open_unit = {0, 1, true, false};  // above 0, at most 1
 constexpr std::string_view k_profiler = "every run leaves a trace (trace.json)";
+constexpr std::string_view k_profiler_keys =
+    "profiler profile_ranks profile_ranks_all profile_discrete";
 constexpr std::string_view k_checkpoint =
     "a checkpoint always has weights, optimizer, schedule, RNG and data cursor";
 
@@ -56,6 +58,8 @@ void describe_clip(Visitor& v, VerlActor& a) {
 
 void describe_loss(Visitor& v, VerlActor& a) {
   describe_clip(v, a);
+  v.key({"use_gpg_loss", "trainer", "true: the older name of policy_loss.loss_mode gpg."},
+        a.use_gpg_loss);
   v.key({"loss_agg_mode", "trainer",
          "How token losses become one number; counts are those of the whole mini-batch."},
         a.loss_agg_mode, Dialect::verl);
@@ -112,7 +116,7 @@ void describe_actor(Visitor& v, VerlActor& a) {
     v.rest(k_checkpoint, "");
     v.leave();
   }
-  v.inert("profiler", k_profiler);
+  v.inert(k_profiler_keys, k_profiler);
   v.inert("use_remove_padding rollout_n use_fused_kernels",
           "follows from actor_rollout_ref.model and rollout");
   v.inert(
@@ -148,7 +152,7 @@ void describe_ref(Visitor& v, VerlRef& r) {
             "a folder's config.json and weights alone are read");
     v.leave();
   }
-  v.inert("profiler", k_profiler);
+  v.inert(k_profiler_keys, k_profiler);
   v.inert("use_torch_compile router_replay rollout_n pad_to_length load_weight veomni qat",
           "the built-in engine has no such part");
   v.inert("entropy_from_logits_with_chunking entropy_from_logits_chunk_size entropy_checkpointing",
@@ -206,7 +210,7 @@ void describe_verl_critic(Visitor& v, VerlConfig& c) {
       k.ulysses_sequence_parallel_size);
   v.inert("rollout_n shuffle data_loader_seed loss_agg_mode loss_scale_factor", "as the actor");
   v.inert("checkpoint", k_checkpoint);
-  v.inert("profiler", k_profiler);
+  v.inert(k_profiler_keys, k_profiler);
   v.inert("nccl_timeout load_weight veomni", "the built-in engine has no such part");
   v.leave();
 }

@@ -74,6 +74,27 @@ void describe_verl_data(Visitor& v, VerlConfig& c) {
   v.leave();
 }
 
+namespace {
+
+void describe_megatron_lora(Visitor& v, VerlMegatronLora& lora) {
+  if (!v.enter({"lora", "trainer", "Adapters of the megatron engine, by its names of layers."},
+               true))
+    return;
+  v.key({"rank", "trainer", "As lora_rank; read with actor.strategy megatron.", between(0, 65536)},
+        lora.rank);
+  v.key({"alpha", "trainer", "As lora_alpha.", at_least(0)}, lora.alpha);
+  v.text_or_texts({"target_modules", "trainer",
+                   "linear_qkv, linear_proj, linear_fc1, linear_fc2: as target_modules q_proj, "
+                   "k_proj and v_proj; o_proj; gate_proj and up_proj; down_proj."},
+                  lora.targets);
+  v.text_or_texts({"exclude_modules", "trainer", "Of these, the layers without adapters."},
+                  lora.excluded);
+  v.rest("adapters are f32, without dropout, as PEFT draws them", "");
+  v.leave();
+}
+
+}  // namespace
+
 void describe_verl_model(Visitor& v, const Key& key, VerlModel& m, bool is_critic) {
   if (!v.enter(key, true)) return;
   v.nullable_text({"path", "trainer, rollout",
@@ -96,13 +117,14 @@ void describe_verl_model(Visitor& v, const Key& key, VerlModel& m, bool is_criti
                    "Modules with an adapter: names, all-linear, or an expression that full names "
                    "match."},
                   m.lora.targets);
-  v.text_or_texts({"exclude_modules", "config", "Modules that get no adapter all the same."},
+  v.text_or_texts({"exclude_modules", "trainer",
+                   "Modules that get no adapter all the same: names, or an expression."},
                   m.lora.excluded);
   v.nullable_text(
       {"lora_adapter_path", "trainer",
        "Folder with a PEFT adapter to start from; rank, alpha and modules are then its."},
       m.lora.adapter_path);
-  v.inert("lora", "use lora_rank, lora_alpha and target_modules");
+  describe_megatron_lora(v, m.megatron_lora);
   v.inert("hf_config_path override_config", "the shape is that of config.json in path");
   v.inert("use_shm external_lib trust_remote_code input_tokenizer",
           "no Python code of the model is loaded");
@@ -161,6 +183,7 @@ void describe_verl_fsdp(Visitor& v, const Key& key, VerlFsdp& f) {
       {"fsdp_size", "plan", "Cards that share one copy of the model; -1: all.", between(-1, 65536)},
       f.fsdp_size);
   v.key({"dtype", "compute", "Type of the weights in computation."}, f.dtype);
+  v.inert("grad_offload", "verl has dropped it: gradients are gone between phases");
   v.inert("model_dtype", "master weights are fp32");
   v.inert(
       "wrap_policy forward_prefetch use_orig_params mixed_precision "

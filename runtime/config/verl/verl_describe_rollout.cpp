@@ -33,7 +33,9 @@ void describe_cards(Visitor& v, VerlRollout& r) {
 }
 
 void describe_engine(Visitor& v, VerlRollout& r) {
-  v.key({"name", "plan", "verl's engine, required; the built-in one serves each."}, r.name);
+  v.key({"name", "plan",
+         "verl's engine, required; the built-in one serves each. sglang_async is sglang."},
+        r.name);
   v.key({"dtype", "compute", "Type of the weights in generation."}, r.dtype);
   v.key({"gpu_memory_utilization",
          "plan",
@@ -133,7 +135,7 @@ void describe_verl_rollout(Visitor& v, VerlConfig& c) {
   v.key(
       {"calculate_log_probs", "rollout", "Behaviour log-probabilities; they are always kept here."},
       r.calculate_log_probs);
-  v.only({"mode", "config", "verl removed sync"}, "async");
+  v.key({"mode", "config", "verl removed sync; both are the same here."}, r.mode);
   v.inert("update_weights_bucket_megabytes", "use checkpoint_engine");
   v.inert(
       "ignore_eos logprobs_mode scheduling_policy disable_log_stats cudagraph_capture_sizes "
@@ -142,7 +144,8 @@ void describe_verl_rollout(Visitor& v, VerlConfig& c) {
       "disaggregation enable_rollout_routing_replay moe_load_balance_metrics_interval",
       k_no_part);
   v.inert("over_sample_rate", "a step waits for all its answers");
-  v.inert("trace prometheus profiler", "every run leaves a trace and serves /metrics and /api");
+  v.inert("trace prometheus profiler profile_ranks profile_ranks_all profile_discrete",
+          "every run leaves a trace and serves /metrics and /api");
   v.inert("skip_rollout skip_dump_dir", "`traj replay` runs a step again from the stream");
   v.inert("full_determinism seed", "use the run's seed and determinism");
   v.leave();

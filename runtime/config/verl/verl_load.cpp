@@ -72,6 +72,7 @@ struct Primary {
   fs::path file;
   bool is_megatron = false;  // verl's ppo_megatron_trainer
   std::string sft;           // the name of one of verl's supervised configs, or empty
+  std::string missing;       // where one of verl's own configs was looked for, or empty
   size_t word_count = 0;     // taken from the front of the arguments
 };
 
@@ -90,6 +91,27 @@ std::string_view option_name(std::string_view word) {
   return {};
 }
 
+/// "'a'" -> "a": quotes that no shell has taken off.
+std::string unquoted(std::string text) {
+  const bool is_quoted = text.size() >= 2 && text.front() == text.back() &&
+                         (text.front() == '\'' || text.front() == '"');
+  return is_quoted ? text.substr(1, text.size() - 2) : text;
+}
+
+/// The file that --config-path and --config-name mean. verl's scripts name the folder of its
+/// package: where it is not there, the dialect's defaults are the file.
+void find_file(Primary& primary, const fs::path& folder, const std::string& name) {
+  if (is_sft_config(name)) primary.sft = name;
+  if (!folder.empty()) primary.file = folder / ((name.empty() ? "ppo_trainer" : name) + ".yaml");
+  const bool is_own = name.empty() || is_own_config(name) || is_sft_config(name);
+  std::error_code failure;
+  if (is_own && !primary.file.empty() && !fs::exists(primary.file, failure)) {
+    primary.missing = primary.file.string();
+    primary.file.clear();
+  }
+  primary.is_megatron = primary.file.empty() && name == "ppo_megatron_trainer";
+}
+
 Expected<Primary> find_primary(const std::vector<std::string>& args) {
   Primary primary;
   fs::path folder;
@@ -106,7 +128,8 @@ Expected<Primary> find_primary(const std::vector<std::string>& args) {
     size_t equals = word.find('=');
     if (equals == std::string::npos && at == args.size())
       return wrong(fmt::format("'{}' without a value", word));
-    std::string value = equals == std::string::npos ? args[at++] : word.substr(equals + 1);
+    std::string value =
+        unquoted(equals == std::string::npos ? args[at++] : word.substr(equals + 1));
     if (option == "--config-path")
       folder = value;
     else
@@ -125,9 +148,7 @@ Expected<Primary> find_primary(const std::vector<std::string>& args) {
         fmt::format("--config-name {} needs its --config-path (known without: "
                     "ppo_trainer, ppo_megatron_trainer, sft_trainer, sft_trainer_engine)",
                     name));
-  if (is_sft_config(name)) primary.sft = name;
-  if (!folder.empty()) primary.file = folder / ((name.empty() ? "ppo_trainer" : name) + ".yaml");
-  primary.is_megatron = folder.empty() && name == "ppo_megatron_trainer";
+  find_file(primary, folder, name);
   return primary;
 }
 
@@ -234,6 +255,63 @@ void inherit_sizes(VerlConfig& config, const Findings& findings) {
   inherit("param_offload", &VerlMegatron::param_offload);
 }
 
+/// Megatron's layers by PEFT's names; "": no such layer.
+std::string peft_names(const std::string& layer) {
+  if (layer == "linear_qkv") return "q_proj,k_proj,v_proj";
+  if (layer == "linear_proj") return "o_proj";
+  if (layer == "linear_fc1") return "gate_proj,up_proj";
+  return layer == "linear_fc2" ? "down_proj" : "";
+}
+
+/// model.lora says for megatron what lora_rank, lora_alpha and target_modules say for FSDP.
+void complete_lora(VerlConfig& config, Findings& findings) {
+  const VerlMegatronLora& asked = config.model.megatron_lora;
+  const std::string key = "actor_rollout_ref.model.lora";
+  if (asked.rank == 0 || config.model.lora.rank > 0) return;
+  if (config.actor.strategy != VerlStrategy::megatron)
+    return findings.warn(key + ".rank", "has no effect: strategy {} reads model.lora_rank",
+                         to_string(config.actor.strategy));
+  VerlLora lora;
+  lora.rank = asked.rank;
+  lora.alpha = asked.alpha;
+  lora.targets.clear();
+  for (const auto& [name, layers, names] :
+       {std::tuple{"target_modules", &asked.targets, &lora.targets},
+        std::tuple{"exclude_modules", &asked.excluded, &lora.excluded}})
+    for (const std::string& layer : *layers) {
+      names->push_back(peft_names(layer));
+      if (names->back().empty())
+        return verl_problem(findings, fmt::format("{}.{}", key, name),
+                            "'{}' is no layer that takes an adapter here; there are linear_qkv, "
+                            "linear_proj, linear_fc1 and linear_fc2",
+                            layer);
+    }
+  config.model.lora = std::move(lora);
+}
+
+/// Names that verl has given up, and what it reads in their place.
+void complete_old_names(VerlConfig& config, Findings& findings) {
+  const std::string actor = "actor_rollout_ref.actor.", rollout = "actor_rollout_ref.rollout.";
+  VerlActor& a = config.actor;
+  const std::string loss_mode = actor + "policy_loss.loss_mode";
+  if (a.use_gpg_loss && findings.has(loss_mode) && a.loss_mode_name != "gpg")
+    verl_problem(findings, actor + "use_gpg_loss", "not together with policy_loss.loss_mode {}",
+                 a.loss_mode_name);
+  if (a.use_gpg_loss) {
+    a.loss_mode_name = "gpg";
+    a.loss_mode = *catalog::find<PolicyLossKind>("gpg", Dialect::verl);
+    findings.warn(actor + "use_gpg_loss", "policy_loss.loss_mode gpg, its newer name");
+  }
+  if (config.rollout.name == VerlEngine::sglang_async) {
+    config.rollout.name = VerlEngine::sglang;
+    findings.warn(rollout + "name", "sglang_async is part of sglang since, which is taken for it");
+  }
+  if (config.rollout.mode == VerlRolloutMode::sync)
+    findings.note(rollout + "mode",
+                  "sync: verl has dropped it; a step is generated the same way with either");
+  complete_lora(config, findings);
+}
+
 /// A rollout pool of its own is verl's recipe one_step_off, or fully_async with the section
 /// async_training. Old log-probabilities are those of the rollout unless a key says otherwise.
 void complete_recipe(VerlConfig& config, const Findings& findings) {
@@ -267,6 +345,7 @@ Expected<RunConfig> load_user(const Node& user, bool is_megatron, Findings findi
   Interpolated interpolated = interpolate(tree, sources);
   findings.problems = std::move(interpolated.problems);
   bind_verl(interpolated.root, interpolated.used, config, findings);
+  complete_old_names(config, findings);
   inherit_sizes(config, findings);
   complete_recipe(config, findings);
   check_verl_distillation(config, findings);
@@ -285,6 +364,15 @@ Expected<RunConfig> load_user(const Node& user, bool is_megatron, Findings findi
   return run;
 }
 
+/// Says that the defaults stand for a file that is not there.
+void note_missing(const Primary& primary, std::vector<Note>& notes) {
+  if (!primary.missing.empty())
+    notes.push_back({"--config-path", "command line",
+                     fmt::format("{}: no such file; its name is that of a config of verl's, whose "
+                                 "values are this dialect's defaults",
+                                 primary.missing)});
+}
+
 Expected<RunConfig> load_sft(Node user, const Primary& primary,
                              const std::vector<std::string>& args, const LoadOptions& options) {
   for (size_t i = primary.word_count; i < args.size(); ++i)
@@ -292,6 +380,7 @@ Expected<RunConfig> load_sft(Node user, const Primary& primary,
   COHORT_ASSIGN(SftTree tree, translate_verl_sft(user, primary.sft == "sft_trainer_engine"));
   COHORT_ASSIGN(RunConfig run, load_node(std::move(tree.root), options));
   run.notes.insert(run.notes.begin(), tree.notes.begin(), tree.notes.end());
+  note_missing(primary, run.notes);
   run.origins.merge(tree.origins);
   return run;
 }
@@ -313,6 +402,7 @@ Expected<RunConfig> load_verl(const std::vector<std::string>& args, const LoadOp
   COHORT_ASSIGN(Node user, read_primary(primary));
   if (is_sft(primary, user, args)) return load_sft(std::move(user), primary, args, options);
   Findings findings;
+  note_missing(primary, findings.notes);
   for (size_t i = primary.word_count; i < args.size(); ++i)
     COHORT_TRY(apply(user, args[i], findings));
   return load_user(user, primary.is_megatron, std::move(findings), args);

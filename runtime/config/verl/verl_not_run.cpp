@@ -58,10 +58,6 @@ void add_loss(const VerlConfig& c, List& list) {
 
 void add_optimizer(const std::string& role, const VerlOptim& o, List& list) {
   const std::string optim = role + ".optim.";
-  const bool is_counted = o.lr_warmup_steps >= 0;
-  list.add_if(is_counted ? o.lr_warmup_steps > 0 : o.lr_warmup_steps_ratio > 0,
-              optim + (is_counted ? "lr_warmup_steps" : "lr_warmup_steps_ratio"),
-              "a warm-up in RL steps is not built in; use 0");
   const bool is_cosine = o.warmup_style.value_or(o.lr_scheduler_type) == VerlScheduler::cosine;
   list.add_if(is_cosine, optim + (o.warmup_style ? "warmup_style" : "lr_scheduler_type"),
               "cosine in RL steps is not built in; use constant");
@@ -92,12 +88,23 @@ void add_engine(const std::string& role, VerlStrategy strategy, VerlDtype dtype,
               fmt::format("{} is not built in; use 1", m.context_parallel_size));
 }
 
+/// Losses that Megatron adds to the policy's.
+void add_router_losses(const std::string& role, const VerlMegatron& m, List& list) {
+  const std::string switches = role + ".megatron.override_transformer_config.";
+  for (const char* name : {"moe_aux_loss_coeff", "moe_z_loss_coeff"}) {
+    const Node* value = m.override_transformer_config.at_path(name);
+    list.add_if(value != nullptr && value->kind == NodeKind::scalar && as_double(*value) != 0.0,
+                switches + name, "a loss on the router of experts is not built in; use 0");
+  }
+}
+
 void add_roles(const VerlConfig& c, const VerlNumbers& n, List& list) {
   const VerlActor& a = c.actor;
   const bool is_megatron = a.strategy == VerlStrategy::megatron;
   add_engine("actor_rollout_ref.actor", a.strategy,
              is_megatron ? a.megatron.dtype : a.fsdp_config.dtype, a.megatron,
              a.ulysses_sequence_parallel_size, list);
+  if (is_megatron) add_router_losses("actor_rollout_ref.actor", a.megatron, list);
   if (n.is_reference_needed) {
     const VerlStrategy strategy = c.ref.strategy.value_or(a.strategy);
     add_engine("actor_rollout_ref.ref", strategy,
@@ -130,8 +137,6 @@ void add_lora(const VerlConfig& c, const VerlNumbers& n, List& list) {
   const VerlLora& lora = c.model.lora;
   if (!lora.is_asked()) return;
   const std::string model = "actor_rollout_ref.model.";
-  list.add_if(!lora.excluded.empty(), model + "exclude_modules",
-              "is not built in; name the others in target_modules");
   list.add_if(n.is_reference_needed && !lora.adapter_path.empty() && c.ref.path.empty(),
               model + "lora_adapter_path",
               "a run that starts from an adapter has no reference: with its adapter off the model "
@@ -150,11 +155,6 @@ void add_rollout(const VerlRollout& r, List& list) {
               fmt::format("{} is not built in: log-probabilities are those of the logits as they "
                           "are; use 1.0",
                           s.temperature));
-  const VerlSampling& v = r.val_kwargs;
-  const bool is_same = v.temperature == s.temperature && v.top_p == s.top_p && v.top_k == s.top_k;
-  list.add_if(v.do_sample && v.temperature > 0 && !is_same, rollout + "val_kwargs.do_sample",
-              "held-out answers are sampled as those of training: give both the same temperature, "
-              "top_p and top_k, or use False");
   list.add_if(r.multi_turn.enable && !r.multi_turn.interaction_config_path.empty(),
               rollout + "multi_turn.interaction_config_path",
               "an interaction of verl's package is not built in; use ~, and an environment plugin "
@@ -181,7 +181,8 @@ void add_reward(const VerlReward& r, List& list) {
               "reward_model.reward_kwargs.overlong_buffer_cfg.enable",
               "only reward manager dapo reads it; use reward_manager dapo, or False");
   list.add_if(r.is_model_enabled.value_or(false), "reward_model.enable",
-              "a reward model is not built in; use False");
+              "a model that scores beside verl's roles on every card is not built in; use False, "
+              "or a ROLL config with a reward of type reward_model (docs/rewards.md)");
 }
 
 void add_trainer(const VerlConfig& c, const VerlNumbers& n, List& list) {

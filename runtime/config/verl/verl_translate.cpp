@@ -8,6 +8,7 @@
 #include "runtime/config/verl/verl_check.hpp"
 #include "runtime/config/verl/verl_rows.hpp"
 #include "runtime/config/verl/verl_tools.hpp"
+#include "runtime/model/lora.hpp"
 
 namespace cohort::config {
 namespace {
@@ -130,12 +131,6 @@ void set_algorithm(RunConfig& r, const VerlConfig& c) {
   set_loss(r, c);
 }
 
-/// Warm-up in RL steps: verl's scheduler moves once per RL step.
-int64_t warmup_steps(const VerlOptim& o, const VerlNumbers& n) {
-  if (o.lr_warmup_steps >= 0) return o.lr_warmup_steps;
-  return static_cast<int64_t>(o.lr_warmup_steps_ratio * static_cast<double>(n.total_steps));
-}
-
 TrainingArgs training_args(const VerlOptim& o, const VerlNumbers& n, const VerlPasses& passes,
                            int64_t mini_per_rank) {
   TrainingArgs t;
@@ -145,7 +140,7 @@ TrainingArgs training_args(const VerlOptim& o, const VerlNumbers& n, const VerlP
   t.adam_beta2 = o.betas[1];
   t.per_device_train_batch_size = passes.is_dynamic ? mini_per_rank : passes.per_card;
   t.gradient_accumulation_steps = passes.is_dynamic ? 1 : mini_per_rank / passes.per_card;
-  int64_t warmup = warmup_steps(o, n);
+  int64_t warmup = warmup_steps_of(o, n.total_steps);
   t.warmup_steps = warmup * n.optimizer_steps_per_step;
   VerlScheduler course = o.warmup_style.value_or(o.lr_scheduler_type);
   if (course == VerlScheduler::cosine)
@@ -157,6 +152,25 @@ TrainingArgs training_args(const VerlOptim& o, const VerlNumbers& n, const VerlP
   return t;
 }
 
+/// An expression for names, or the one that stands for them already. A name is a module's last
+/// part, as in PEFT.
+std::string pattern_of(const std::vector<std::string>& names) {
+  if (names.size() == 1 && model::is_target_pattern(names.front())) return names.front();
+  std::string text;
+  for (const std::string& each : names) {  // one may be a list with commas
+    if (each == "all-linear") return ".*";
+    text += text.empty() ? "" : "|";
+    for (const char x : each)
+      if (x != ' ') text += x == ',' ? "|" : x == '.' ? "\\." : std::string(1, x);
+  }
+  return "(?:.*\\.)?(?:" + text + ")";
+}
+
+std::vector<std::string> lora_targets(const VerlLora& lora) {
+  if (lora.excluded.empty()) return lora.targets;
+  return {fmt::format("(?!(?:{})\\z)(?:{})", pattern_of(lora.excluded), pattern_of(lora.targets))};
+}
+
 void set_model(ModelArgs& m, const VerlModel& model, VerlDtype dtype, int64_t ulysses) {
   m.dtype = dtype_of(dtype);
   m.model_name_or_path = home_expanded(model.path);
@@ -165,7 +179,7 @@ void set_model(ModelArgs& m, const VerlModel& model, VerlDtype dtype, int64_t ul
   m.lora_target.clear();
   m.lora_rank = model.lora.rank;
   m.lora_alpha = model.lora.alpha;
-  if (model.lora.rank > 0) m.lora_target = model.lora.targets;
+  if (model.lora.rank > 0) m.lora_target = lora_targets(model.lora);
   m.adapter_name_or_path = home_expanded(model.lora.adapter_path);
 }
 
@@ -442,7 +456,7 @@ void set_derived(DerivedCritic& d, const RunConfig& r, const VerlConfig& c, cons
     d.optimizer_steps_per_step =
         d.ppo_epochs * ((n.trajectories_per_step + d.optimizer_batch - 1) / d.optimizer_batch);
   d.total_optimizer_steps = n.total_steps * d.optimizer_steps_per_step;
-  d.warmup_steps = warmup_steps(c.critic.optim, n) * d.optimizer_steps_per_step;
+  d.warmup_steps = warmup_steps_of(c.critic.optim, n.total_steps) * d.optimizer_steps_per_step;
   const bool is_megatron = c.critic.strategy == VerlStrategy::megatron;
   d.max_grad_norm = is_megatron ? c.critic.optim.clip_grad : c.critic.grad_clip;
   d.loss_agg = r.loss_agg_mode;
