@@ -21,6 +21,7 @@ cohort_test(language_models_test golden PCH torch SOURCES golden/language_models
 cohort_test(engine_greedy_test golden SOURCES golden/engine_greedy_test.cpp DEPS cohort::compute nlohmann_json::nlohmann_json)
 cohort_test(train_gradients_test golden PCH torch SOURCES golden/train_gradients_test.cpp DEPS cohort::compute nlohmann_json::nlohmann_json)
 cohort_test(expert_train_test property PCH torch SOURCES property/expert_train_test.cpp DEPS cohort::compute cohort::plan)
+cohort_test(adapter_folder_test golden PCH torch SOURCES golden/adapter_folder_test.cpp DEPS cohort::compute nlohmann_json::nlohmann_json)
 cohort_test(lora_train_test property PCH torch SOURCES property/lora_train_test.cpp DEPS cohort::compute cohort::plan nlohmann_json::nlohmann_json)
 cohort_test(export_folder_test golden SOURCES golden/export_folder_test.cpp DEPS cohort::compute nlohmann_json::nlohmann_json)
 cohort_test(compute_memory_test unit SOURCES unit/compute_memory_test.cpp DEPS cohort::compute cohort::plan)

@@ -23,6 +23,13 @@ bool has_file(const std::string& folder, const char* name) {
   return !folder.empty() && fs::is_regular_file(fs::path(folder) / name, ignored);
 }
 
+/// Whether the `model` section says more than the words to speak.
+bool has_section_shape(const config::RunConfig& config) {
+  return config.model.is_configured && std::ranges::any_of(config.origins, [](const auto& each) {
+           return each.first.starts_with("model.") && each.first != "model.tokenizer";
+         });
+}
+
 /// What config.json says, or the shape of the `model` section.
 Expected<model::HfConfig> file_of(const config::RunConfig& config, const model::ModelSource& source,
                                   std::vector<std::string>& notices) {
@@ -33,10 +40,11 @@ Expected<model::HfConfig> file_of(const config::RunConfig& config, const model::
       return Error{Errc::config, "pretrain: " + gap};
     return model::HfConfig{.shape = *std::move(named)};
   }
-  if (config.pretrain.empty() || (!source.is_random && config.model.is_configured &&
-                                  !has_file(config.pretrain, "tokenizer.json")))
+  const bool is_folder = !config.pretrain.empty() && !source.is_random,
+             has_text = has_file(config.pretrain, "tokenizer.json");
+  if (config.pretrain.empty() || (is_folder && !has_text && has_section_shape(config)))
     return model::HfConfig{.shape = config.model.shape};
-  if (!source.is_random && config.model.is_configured)
+  if (is_folder && has_text && config.model.is_configured)
     return Error{Errc::config,
                  "model: the shape is that of pretrain's config.json; remove the section"};
   COHORT_ASSIGN(model::HfConfig read, source.is_random ? model::read_hf_file(source.config)

@@ -24,7 +24,8 @@ struct Family {
   double rope_theta = 0;       // likewise; 0: not known, and the built-in engine refuses the model
   int64_t sliding_window = 0;  // likewise, [tokens]; 0: every query sees all keys before it
   bool has_window_switch = false;     // use_sliding_window
-  bool has_first_window_key = false;  // max_window_layers, or layer_types
+  bool has_first_window_key = false;  // max_window_layers
+  bool has_layer_types = false;  // its windows follow layer_types; elsewhere a window is in all
 };
 
 /// Returns the family, or nullptr. The text part of a model with vision or audio is of the family

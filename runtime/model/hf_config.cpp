@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "runtime/base/outside_json.hpp"
 #include "runtime/model/families.hpp"
 
 namespace cohort::model {
@@ -17,11 +19,19 @@ using Json = nlohmann::json;
 /// its fallback.
 class Reader {
  public:
-  Reader(const Json& json, std::string_view name) : json_(json), name_(name) {}
+  Reader(const Json& json, std::string_view name)
+      : json_(json), where_("model " + std::string(name) + ": config.json: ") {}
+  /// Of an object in that of `outer`.
+  Reader(const Json& json, const Reader& outer, const std::string& key)
+      : json_(json), where_(outer.where_ + key + ": ") {}
 
   int64_t required(const char* key) {
     const Json* value = find(key);
     return value == nullptr ? fail("no key '" + std::string(key) + "'") : number(*value, key);
+  }
+  double required_real(const char* key, const std::string& what_for) {
+    if (find(key) == nullptr) fail("no key '" + std::string(key) + "', which " + what_for);
+    return real(key, 1);
   }
   int64_t optional(const char* key, int64_t fallback) {
     const Json* value = find(key);
@@ -41,6 +51,12 @@ class Reader {
   }
   std::string word(const char* key, const std::string& fallback) {
     const Json* value = find(key);
+    if (value != nullptr && !value->is_string()) fail("'" + std::string(key) + "' is not a text");
+    return label(key, fallback);
+  }
+  /// A word that nothing is computed from: `fallback` where it is no text.
+  std::string label(const char* key, const std::string& fallback) {
+    const Json* value = find(key);
     return value != nullptr && value->is_string() ? value->get<std::string>() : fallback;
   }
   /// Returns the value; nullptr where the key is absent or null.
@@ -54,11 +70,15 @@ class Reader {
     return it != json_.end() && it->is_null();
   }
   int64_t fail(const std::string& what) {
-    if (!error_)
-      error_ = Error{Errc::config, "model " + std::string(name_) + ": config.json: " + what};
+    if (!error_) error_ = Error{Errc::config, where_ + what};
     return 0;
   }
-  std::string_view name() const { return name_; }
+  /// Takes over the failure of an object inside.
+  void join(const Reader& inner) {
+    if (!error_) error_ = inner.error_;
+  }
+  void note(const std::string& what) { notices_.push_back("config.json: " + what); }
+  const std::vector<std::string>& notices() const { return notices_; }
   const std::set<std::string, std::less<>>& used() const { return used_; }
   const std::optional<Error>& error() const { return error_; }
 
@@ -72,7 +92,8 @@ class Reader {
   }
 
   const Json& json_;
-  std::string_view name_;
+  std::string where_;
+  std::vector<std::string> notices_;
   std::set<std::string, std::less<>> used_;
   std::optional<Error> error_;
 };
@@ -90,7 +111,6 @@ constexpr std::array k_harmless = std::to_array<std::string_view>({
     "is_decoder",
     "keys_to_ignore_at_inference",
     "label2id",
-    "layer_types",  // of layers that all see everything: checked where a family has windows
     "max_window_layers",
     "num_nextn_predict_layers",  // the layers behind the last one are not loaded
     "output_attentions",
@@ -133,7 +153,8 @@ MoeShape read_qwen_moe(Reader& in, bool has_shared) {
   moe.moe_intermediate_size = in.required("moe_intermediate_size");
   moe.norm_topk_prob = in.flag("norm_topk_prob", false);
   moe.aux_loss_coef = in.real("router_aux_loss_coef", 0.001);
-  moe.sparse_step = std::max<int64_t>(in.optional("decoder_sparse_step", 1), 1);
+  moe.sparse_step = in.optional("decoder_sparse_step", 1);
+  if (moe.sparse_step == 0) in.fail("'decoder_sparse_step' is 0, and layers are counted by it");
   if (const Json* dense = in.find("mlp_only_layers")) {
     if (!dense->is_array()) in.fail("'mlp_only_layers' is not a list");
     for (const Json& layer : *dense)
@@ -149,25 +170,40 @@ MoeShape read_qwen_moe(Reader& in, bool has_shared) {
   return moe;
 }
 
+/// Out of how many of the groups experts are chosen. DeepSeek-V3 has one method; V2 has a key for
+/// it, and reads the groups only if it says so.
+void read_groups(Reader& in, bool is_v3, MoeShape& moe) {
+  constexpr const char* k_limited = "group_limited_greedy";
+  const std::string method = in.word("topk_method", is_v3 ? "noaux_tc" : "greedy");
+  if (is_v3 && method != "noaux_tc")
+    in.note("topk_method '" + method + "' has no effect: deepseek_v3 knows noaux_tc alone");
+  if (!is_v3 && method != "greedy" && method != k_limited)
+    in.fail("'topk_method' is '" + method + "', which the family does not have");
+  for (const char* key : {"n_group", "topk_group"})
+    if (is_v3 ? in.is_null(key) : method == k_limited && in.find(key) == nullptr)
+      in.fail("no number '" + std::string(key) + "', which the choice of experts by groups needs");
+  moe.num_groups = in.optional("n_group", is_v3 ? 8 : 1);
+  moe.topk_groups = in.optional("topk_group", is_v3 ? 4 : 1);
+  if (!is_v3 && method != k_limited) moe.num_groups = moe.topk_groups = 1;
+}
+
 MoeShape read_deepseek_moe(Reader& in, bool is_v3) {
   MoeShape moe;
   moe.num_experts = in.required("n_routed_experts");
   moe.experts_per_token = in.required("num_experts_per_tok");
   moe.moe_intermediate_size = in.required("moe_intermediate_size");
   constexpr int64_t k_max = int64_t{1} << 25;  // beyond what check_shape accepts
-  moe.shared_intermediate_size = std::min(in.optional("n_shared_experts", 0), k_max) *
+  const int64_t of_class = in.is_null("n_shared_experts") ? 0 : is_v3 ? 1 : 2;
+  moe.shared_intermediate_size = std::min(in.optional("n_shared_experts", of_class), k_max) *
                                  std::min(moe.moe_intermediate_size, k_max);
-  moe.first_moe_layer = in.optional("first_k_dense_replace", 0);
+  moe.first_moe_layer = in.optional("first_k_dense_replace", is_v3 ? 3 : 0);
   moe.router_bias = moe.is_sigmoid = is_v3;
-  moe.norm_topk_prob = in.flag("norm_topk_prob", is_v3);
+  const bool is_normed = in.flag("norm_topk_prob", is_v3);
+  moe.norm_topk_prob = is_v3 && is_normed;
+  if (!is_v3 && is_normed)
+    in.note("norm_topk_prob has no effect: transformers' deepseek_v2 does not divide by the sum");
   moe.routed_scaling = in.real("routed_scaling_factor", is_v3 ? 2.5 : 1.0);
-  moe.num_groups = in.optional("n_group", is_v3 ? 8 : 1);
-  moe.topk_groups = in.optional("topk_group", is_v3 ? 4 : 1);
-  const std::string method = in.word("topk_method", is_v3 ? "noaux_tc" : "greedy");
-  if (method == "greedy")
-    moe.num_groups = moe.topk_groups = 1;
-  else if (method != (is_v3 ? "noaux_tc" : "group_limited_greedy"))
-    in.fail("'topk_method' is '" + method + "', which the family does not have");
+  read_groups(in, is_v3, moe);
   if (in.word("scoring_func", is_v3 ? "sigmoid" : "softmax") != (is_v3 ? "sigmoid" : "softmax"))
     in.fail("'scoring_func' is not that of the family");
   if (in.optional("moe_layer_freq", 1) != 1)
@@ -200,8 +236,10 @@ ModelShape read_common(Reader& in, const Family& family) {
   else if (in.flag("mlp_bias", false))
     in.fail("mlp_bias: biases in the MLP are not of the family " + std::string(family.model_type));
   x.rms_norm_eps = in.real("rms_norm_eps", x.rms_norm_eps);
+  if (!(x.rms_norm_eps > 0)) in.fail("'rms_norm_eps' is not positive");
   x.initializer_range = in.real("initializer_range", x.initializer_range);
-  if (in.word("hidden_act", "silu") != "silu") in.fail("'hidden_act' is not \"silu\"");
+  const std::string act = in.word("hidden_act", "silu");
+  if (act != "silu" && act != "swish") in.fail("'hidden_act' is not \"silu\"");  // one function
   if (in.flag("use_mrope", false)) in.fail("use_mrope: positions of images are not built in");
   return x;
 }
@@ -228,46 +266,86 @@ void read_delta(Reader& in, ModelShape& x) {
             std::to_string(delta.attention_interval) + "th layer and linear_attention elsewhere");
 }
 
+/// How positions are scaled, of the object `key`. transformers refuses it if a number is missing
+/// that the type needs, and so do we: with a default the model would be another.
+void read_scaling(Reader& in, const Json& object, const std::string& key, ModelShape& x) {
+  RopeShape& rope = x.rope;
+  Reader scaling(object, in, key);
+  rope.theta = scaling.real("rope_theta", rope.theta);
+  const std::string older = scaling.word("type", "");
+  rope.type = scaling.word("rope_type", older);
+  if (rope.type.empty() && key == "rope_scaling") scaling.fail("no key 'rope_type'");
+  if (rope.type.empty()) rope.type = "default";
+  const std::string needs = "rope_type " + rope.type + " needs";
+  const bool is_factored = rope.type == "linear" || rope.type == "dynamic" || rope.type == "yarn" ||
+                           rope.type == "llama3";
+  rope.factor =
+      is_factored ? scaling.required_real("factor", needs) : scaling.real("factor", rope.factor);
+  if (rope.type == "dynamic" && !(rope.factor > 0)) scaling.fail("'factor' is not positive");
+  if (rope.type == "llama3") {
+    rope.original_max_position = scaling.required_real("original_max_position_embeddings", needs);
+    rope.low_freq_factor = scaling.required_real("low_freq_factor", needs);
+    rope.high_freq_factor = scaling.required_real("high_freq_factor", needs);
+  }
+  if (rope.type == "yarn") {
+    rope.original_max_position =
+        scaling.real("original_max_position_embeddings", static_cast<double>(x.max_position));
+    rope.beta_fast = scaling.real("beta_fast", rope.beta_fast);
+    rope.beta_slow = scaling.real("beta_slow", rope.beta_slow);
+    rope.truncate = scaling.flag("truncate", true);
+    if (scaling.find("attention_factor") != nullptr)
+      rope.attention_factor = scaling.real("attention_factor", 1);
+    rope.mscale = scaling.real("mscale", 0);
+    rope.mscale_all_dim = scaling.real("mscale_all_dim", 0);
+  }
+  in.join(scaling);
+  if (rope.type == "dynamic" && x.max_position == 0)
+    in.fail("no positive 'max_position_embeddings', which rope_type dynamic needs");
+}
+
+constexpr std::array k_scalings = {"rope_scaling", "rope_parameters"};
+
 /// Rotary positions: at the top (transformers 4), or in rope_parameters (5).
 void read_positions(Reader& in, const Family& family, ModelShape& x) {
-  RopeShape& rope = x.rope;
-  rope.theta = in.real("rope_theta", family.rope_theta);
-  const bool is_whole = !family.has_delta_nets;
-  if (in.real("partial_rotary_factor", 1) != 1 && is_whole)
-    in.fail("partial_rotary_factor must be 1: whole heads rotate in these families");
-  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+  x.rope.theta = in.real("rope_theta", family.rope_theta);
+  bool has_theta = in.find("rope_theta") != nullptr;
+  const auto check_whole = [&](const Json* part) {
+    if (part != nullptr && *part != 1 && !family.has_delta_nets)
+      in.fail("partial_rotary_factor must be 1: whole heads rotate in these families");
+  };
+  check_whole(in.find("partial_rotary_factor"));
+  for (const char* key : k_scalings) {
     const Json* object = in.find(key);
     if (object == nullptr) continue;
     if (!object->is_object()) {
       in.fail(std::string(key) + " is not an object");
       continue;
     }
-    Reader scaling(*object, in.name());
-    rope.theta = scaling.real("rope_theta", rope.theta);
-    rope.type = scaling.word("type", "default");
-    rope.type = scaling.word("rope_type", rope.type);
-    rope.factor = scaling.real("factor", 1);
-    if (rope.type == "yarn" || rope.type == "llama3")
-      rope.original_max_position =
-          scaling.real("original_max_position_embeddings",
-                       rope.type == "yarn" ? static_cast<double>(x.max_position) : 0);
-    if (rope.type == "llama3") {
-      rope.low_freq_factor = scaling.real("low_freq_factor", rope.low_freq_factor);
-      rope.high_freq_factor = scaling.real("high_freq_factor", rope.high_freq_factor);
-    }
-    if (rope.type == "yarn") {
-      rope.beta_fast = scaling.real("beta_fast", rope.beta_fast);
-      rope.beta_slow = scaling.real("beta_slow", rope.beta_slow);
-      rope.truncate = scaling.flag("truncate", true);
-      if (scaling.find("attention_factor") != nullptr)
-        rope.attention_factor = scaling.real("attention_factor", 1);
-      rope.mscale = scaling.real("mscale", 0);
-      rope.mscale_all_dim = scaling.real("mscale_all_dim", 0);
-    }
-    if (scaling.real("partial_rotary_factor", 1) != 1 && is_whole)
-      in.fail("partial_rotary_factor must be 1: whole heads rotate in these families");
-    if (scaling.error()) in.fail(std::string(key) + " has a key of another type");
+    read_scaling(in, *object, key, x);
+    const auto theta = object->find("rope_theta"), part = object->find("partial_rotary_factor");
+    has_theta = has_theta || (theta != object->end() && !theta->is_null());
+    if (part != object->end() && !part->is_null()) check_whole(&*part);
   }
+  if (!has_theta && x.rope.theta > 0)
+    in.note("no rope_theta: " + std::to_string(std::llround(x.rope.theta)) + ", the default of " +
+            std::string(family.model_type));
+}
+
+/// Which layers layer_types gives the window; empty: it is not there.
+std::vector<bool> read_layer_types(Reader& in, int64_t layers) {
+  const Json* types = in.find("layer_types");
+  std::vector<bool> windowed;
+  if (types == nullptr) return windowed;
+  if (!types->is_array() || static_cast<int64_t>(types->size()) != layers) {
+    in.fail("'layer_types' is not a list of num_hidden_layers entries");
+    return windowed;
+  }
+  for (const Json& type : *types) {
+    windowed.push_back(type == "sliding_attention");
+    if (!windowed.back() && type != "full_attention")
+      in.fail("'layer_types' has an entry that is neither full_attention nor sliding_attention");
+  }
+  return windowed;
 }
 
 /// A window in all layers (Mistral; Qwen2-MoE and Qwen3-MoE by their switch), or from
@@ -280,29 +358,30 @@ void read_window(Reader& in, const Family& family, ModelShape& x) {
   } else if (family.sliding_window > 0 && !in.is_null("sliding_window")) {
     x.sliding_window = in.optional("sliding_window", family.sliding_window);
   }
-  const Json* types = in.find("layer_types");
-  if (x.sliding_window == 0 || (!family.has_first_window_key && types == nullptr)) return;
-  const int64_t layers = std::min<int64_t>(x.num_hidden_layers, 4096);
-  const int64_t first =
-      family.has_first_window_key ? in.optional("max_window_layers", k_qwen_first) : 0;
-  for (int64_t i = 0; i < layers; ++i) x.windowed.push_back(i >= first);
-  if (types != nullptr) {
-    if (!types->is_array() || static_cast<int64_t>(types->size()) != layers) {
-      in.fail("'layer_types' is not a list of num_hidden_layers entries");
-      return;
-    }
-    for (size_t i = 0; i < types->size(); ++i) {
-      x.windowed[i] = (*types)[i] == "sliding_attention";
-      if (!x.windowed[i] && (*types)[i] != "full_attention")
-        in.fail("'layer_types' has an entry that is neither full_attention nor sliding_attention");
-    }
+  if (family.has_delta_nets) return;  // read_delta has looked at layer_types
+  const std::vector<bool> named = read_layer_types(in, x.num_hidden_layers);
+  const auto has = [](const std::vector<bool>& layers, bool is_windowed) {
+    return std::ranges::find(layers, is_windowed) != layers.end();
+  };
+  if (x.sliding_window == 0) {
+    if (has(named, true)) in.fail("'layer_types' has sliding_attention, and no window is in use");
+    return;
   }
-  if (std::ranges::find(x.windowed, true) == x.windowed.end()) {
-    x.windowed.clear();
-    x.sliding_window = 0;
-  } else if (std::ranges::find(x.windowed, false) == x.windowed.end()) {
-    x.windowed.clear();
+  if (!family.has_layer_types) {
+    if (has(named, false))
+      in.note("layer_types has no effect: the sliding_window of " + std::string(family.model_type) +
+              " is in every layer");
+    return;
   }
+  x.windowed = named;
+  if (named.empty() && family.has_first_window_key) {
+    const int64_t first = in.optional("max_window_layers", k_qwen_first);
+    const int64_t layers = std::min<int64_t>(x.num_hidden_layers, 4096);
+    for (int64_t i = 0; i < layers; ++i) x.windowed.push_back(i >= first);
+  }
+  if (x.windowed.empty()) return;
+  if (!has(x.windowed, true)) x.sliding_window = 0;
+  if (!has(x.windowed, true) || !has(x.windowed, false)) x.windowed.clear();
 }
 
 void read_experts(Reader& in, const Family& family, ModelShape& x) {
@@ -393,11 +472,12 @@ Expected<HfConfig> read_hf_config(std::string_view text, std::string_view name) 
   };
   constexpr size_t k_text_max = size_t{1} << 20;
   if (text.size() > k_text_max) return refused(" is over 1 MiB");
-  const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded() || !json.is_object()) return refused(" is not a JSON object");
+  const Expected<Json> parsed = parse_outside_object<Json>(text);
+  if (!parsed) return refused(" " + parsed.error().detail);
+  const Json& json = *parsed;
   const TextSection part = text_part_of(json);
   Reader in(*part.json, name);
-  const std::string type = in.word("model_type", "");
+  const std::string type = in.label("model_type", "");
   const Family* family = find_family(type);
   if (family == nullptr) {
     std::string known;
@@ -416,15 +496,13 @@ Expected<HfConfig> read_hf_config(std::string_view text, std::string_view name) 
   read_window(in, *family, x);
   read_experts(in, *family, x);
   read_head(in, config);
-  config.dtype = in.word("dtype", in.word("torch_dtype", ""));
-  config.name_or_path = in.word("_name_or_path", "");
+  config.dtype = in.label("dtype", in.label("torch_dtype", ""));
+  config.name_or_path = in.label("_name_or_path", "");
   config.eos_ids = read_ids(in, "eos_token_id");
   config.bos_id = first_of(read_ids(in, "bos_token_id"));
   config.pad_id = first_of(read_ids(in, "pad_token_id"));
   if (in.error()) return *in.error();
-  if (!part.json->contains("rope_theta") && !part.json->contains("rope_parameters") &&
-      x.rope.theta > 0)
-    config.notices.push_back("config.json has no rope_theta: 10000, the default of " + type);
+  config.notices = in.notices();
   list_unknown(*part.json, in, config);
   if (auto valid = check_shape(x); !valid) return Error{Errc::config, valid.error().detail};
   return config;

@@ -55,7 +55,7 @@ void write_experts(const ModelShape& x, ExpertKeys keys, Out& out) {
     out["decoder_sparse_step"] = moe.sparse_step;
     out["mlp_only_layers"] = moe.dense_layers;
     out["router_aux_loss_coef"] = moe.aux_loss_coef;
-    if (moe.shared_intermediate_size > 0)
+    if (keys == ExpertKeys::qwen2)
       out["shared_expert_intermediate_size"] = moe.shared_intermediate_size;
     return;
   }
@@ -64,6 +64,13 @@ void write_experts(const ModelShape& x, ExpertKeys keys, Out& out) {
   out["first_k_dense_replace"] = moe.first_moe_layer;
   out["n_group"] = moe.num_groups;
   out["topk_group"] = moe.topk_groups;
+  if (keys == ExpertKeys::deepseek_v3) {
+    out["topk_method"] = "noaux_tc";
+    out["scoring_func"] = "sigmoid";
+  } else {
+    out["topk_method"] = moe.num_groups > 1 ? "group_limited_greedy" : "greedy";
+    out["scoring_func"] = "softmax";
+  }
   out["routed_scaling_factor"] = moe.routed_scaling;
 }
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
@@ -14,8 +13,6 @@
 
 namespace cohort::model {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr std::string_view k_weight = ".weight";
 
@@ -75,13 +72,6 @@ Expected<std::set<std::string>> matching(const std::vector<Tensor>& tensors,
       targets.insert(modules.begin(), modules.end());
   }
   return targets;
-}
-
-/// Whether a key says nothing: absent, null, false, "none", or an empty list or object.
-bool is_off(const Json& config, const char* key) {
-  auto it = config.find(key);
-  return it == config.end() || it->is_null() || *it == false || *it == "none" ||
-         (it->is_structured() && it->empty());
 }
 
 Tensor half_of(const Tensor& weight, int64_t rank, bool is_a) {
@@ -181,63 +171,8 @@ std::string lora_tensor_name(const Tensor& tensor, int64_t layer) {
   return "base_model.model." + tensor_name(tensor, layer, 0);
 }
 
-Expected<LoraShape> parse_adapter_config(std::string_view text, const std::string& where) {
-  const Json config = Json::parse(text, nullptr, false);
-  if (!config.is_object()) return Error{Errc::corrupt, where + ": is not a JSON object"};
-  const auto refused = [&](const std::string& what) {
-    return Error{Errc::invalid_argument, where + ": " + what};
-  };
-  if (config.value("peft_type", Json()) != "LORA") return refused("peft_type is not LORA");
-  for (const char* key :
-       {"use_dora", "bias", "rank_pattern", "alpha_pattern", "modules_to_save", "fan_in_fan_out",
-        "lora_bias", "layer_replication", "target_parameters", "trainable_token_indices",
-        "use_qalora", "use_bdlora", "alora_invocation_tokens", "exclude_modules",
-        "layers_to_transform", "layers_pattern"})
-    if (!is_off(config, key)) return refused(fmt::format("{} is not built in", key));
-  const Json rank = config.value("r", Json(8)), alpha = config.value("lora_alpha", Json(8));
-  if (!rank.is_number_integer() || rank.get<int64_t>() < 1 || !alpha.is_number())
-    return refused("r must be a number from 1, lora_alpha a number");
-  LoraShape lora{rank.get<int64_t>(), alpha.get<double>(), !is_off(config, "use_rslora"), {}};
-  const Json targets = config.value("target_modules", Json());
-  if (targets.is_string()) {
-    lora.targets = {targets.get<std::string>()};
-    lora.is_pattern = lora.targets.front() != "all-linear";
-  }
-  for (const Json& target : targets.is_array() ? targets : Json::array()) {
-    if (!target.is_string()) return refused("target_modules: not a list of names");
-    lora.targets.push_back(target.get<std::string>());
-  }
-  return lora;
-}
-
-std::string adapter_base_of(std::string_view text) {
-  const Json config = Json::parse(text, nullptr, false);
-  const Json base = config.is_object() ? config.value("base_model_name_or_path", Json()) : Json();
-  return base.is_string() ? base.get<std::string>() : "";
-}
-
 bool is_target_pattern(std::string_view text) {
   return text.find_first_of("*+?|([^$\\") != std::string_view::npos;
-}
-
-std::string write_adapter_config(const LoraShape& lora, const std::string& base) {
-  const bool is_whole = lora.alpha == std::floor(lora.alpha);
-  nlohmann::ordered_json config = {
-      {"base_model_name_or_path", base},
-      {"bias", "none"},
-      {"fan_in_fan_out", false},
-      {"inference_mode", true},
-      {"init_lora_weights", true},
-      {"lora_alpha", lora.alpha},
-      {"lora_dropout", 0.0},
-      {"peft_type", "LORA"},
-      {"r", lora.rank},
-      {"target_modules", lora.targets},
-      {"task_type", "CAUSAL_LM"},
-      {"use_rslora", lora.is_rank_stabilised},
-  };
-  if (is_whole) config["lora_alpha"] = static_cast<int64_t>(lora.alpha);  // as PEFT writes it
-  return config.dump(2) + "\n";
 }
 
 }  // namespace cohort::model

@@ -9,16 +9,6 @@ namespace {
 
 constexpr double k_turn = 2 * std::numbers::pi;
 
-/// Frequencies above O / low are divided, those below O / high are kept, those between are mixed.
-double llama3_scaled(double frequency, const RopeShape& rope) {
-  const double wavelength = k_turn / frequency, length = rope.original_max_position;
-  if (wavelength < length / rope.high_freq_factor) return frequency;
-  if (wavelength > length / rope.low_freq_factor) return frequency / rope.factor;
-  const double share =
-      (length / wavelength - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
-  return (1 - share) * frequency / rope.factor + share * frequency;
-}
-
 /// How far element j is divided: 0 for the fast ones, 1 for the slow ones.
 class YarnRamp {
  public:
@@ -37,8 +27,10 @@ class YarnRamp {
     high_ = std::min(high_, static_cast<double>(head_dim - 1));
     if (low_ == high_) high_ += 0.001;
   }
-  double operator()(int64_t j) const {
-    return std::clamp((static_cast<double>(j) - low_) / (high_ - low_), 0.0, 1.0);
+  float operator()(int64_t j) const {
+    return std::clamp(
+        (static_cast<float>(j) - static_cast<float>(low_)) / static_cast<float>(high_ - low_), 0.0F,
+        1.0F);
   }
 
  private:
@@ -57,16 +49,45 @@ Error bad_rope(const std::string& what) {
   return {Errc::invalid_argument, "rotary positions: " + what};
 }
 
-std::vector<double> frequencies_of(const RopeShape& rope, int64_t head_dim) {
+/// Of rope_type default.
+std::vector<double> exact_frequencies(const RopeShape& rope, int64_t head_dim) {
+  std::vector<double> out;
+  for (int64_t j = 0; j < head_dim / 2; ++j)
+    out.push_back(
+        std::pow(rope.theta, -2.0 * static_cast<double>(j) / static_cast<double>(head_dim)));
+  return out;
+}
+
+/// Wavelengths below O / high are kept, those above O / low divided, those between mixed.
+float llama3_scaled(float frequency, const RopeShape& rope) {
+  const double length = rope.original_max_position;
+  const auto factor = static_cast<float>(rope.factor);
+  const float wavelength = 1 / frequency * static_cast<float>(k_turn);
+  if (wavelength > static_cast<float>(length / rope.low_freq_factor)) return frequency / factor;
+  if (wavelength < static_cast<float>(length / rope.high_freq_factor)) return frequency;
+  const float share =
+      (1 / wavelength * static_cast<float>(length) - static_cast<float>(rope.low_freq_factor)) /
+      static_cast<float>(rope.high_freq_factor - rope.low_freq_factor);
+  return (1 - share) * frequency / factor + share * frequency;
+}
+
+/// Of the scaled types: rounded to f32 after each operation, in the order in which transformers
+/// computes them. The last bit of a frequency is up to 1e-4 of a radian at position 1,500.
+std::vector<float> scaled_frequencies(const RopeShape& rope, int64_t head_dim) {
   const std::optional<YarnRamp> ramp =
       rope.type == "yarn" ? std::optional<YarnRamp>(YarnRamp(rope, head_dim)) : std::nullopt;
-  std::vector<double> out;
+  const auto factor = static_cast<float>(rope.factor);
+  std::vector<float> out;
   for (int64_t j = 0; j < head_dim / 2; ++j) {
-    const double exponent = -2.0 * static_cast<double>(j) / static_cast<double>(head_dim);
-    double frequency = std::pow(rope.theta, exponent);
-    if (rope.type == "linear") frequency /= rope.factor;
+    const float exponent = static_cast<float>(2 * j) / static_cast<float>(head_dim);
+    const float power = std::pow(static_cast<float>(rope.theta), exponent);
+    float frequency = 1 / power;
+    if (rope.type == "linear") frequency /= factor;
     if (rope.type == "llama3") frequency = llama3_scaled(frequency, rope);
-    if (ramp) frequency *= (1 - (*ramp)(j)) + (*ramp)(j) / rope.factor;
+    if (ramp) {
+      const float kept = 1 - (*ramp)(j);
+      frequency = 1 / (factor * power) * (1 - kept) + frequency * kept;
+    }
     out.push_back(frequency);
   }
   return out;
@@ -107,15 +128,18 @@ Expected<void> check_rope(const RopeShape& rope) {
 
 RopeFrequencies rope_frequencies(const RopeShape& rope, int64_t head_dim) {
   RopeFrequencies out;
-  for (double frequency : frequencies_of(rope, head_dim))
-    out.inverse.push_back(static_cast<float>(frequency));
+  if (rope.type == "default")
+    for (double frequency : exact_frequencies(rope, head_dim))
+      out.inverse.push_back(static_cast<float>(frequency));
+  else
+    out.inverse = scaled_frequencies(rope, head_dim);
   if (rope.type == "yarn") out.attention_factor = static_cast<float>(yarn_attention_factor(rope));
   return out;
 }
 
 RopeAngles rope_angles(const RopeShape& rope, int64_t head_dim, int64_t positions) {
   const RopeFrequencies rounded = rope_frequencies(rope, head_dim);
-  const std::vector<double> exact = frequencies_of(rope, head_dim);
+  const std::vector<double> exact = exact_frequencies(rope, head_dim);
   RopeAngles out;
   for (std::vector<float>* table : {&out.cos, &out.sin})
     table->reserve(static_cast<size_t>(positions) * exact.size());

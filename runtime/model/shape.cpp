@@ -56,14 +56,33 @@ Expected<void> check_delta(const ModelShape& x) {
                           {"linear_conv_kernel_dim", x.delta->conv_kernel}});
 }
 
+/// Groups are equal parts of the experts, and the best of them hold as many as a token takes.
+Expected<void> check_groups(const ModelShape& x) {
+  const MoeShape& moe = *x.moe;
+  const auto text = [](int64_t number) { return std::to_string(number); };
+  if (moe.num_groups < 1 || moe.num_experts % moe.num_groups != 0)
+    return bad_shape(x, "n_group " + text(moe.num_groups) + " does not divide num_experts " +
+                            text(moe.num_experts));
+  if (moe.topk_groups < 1 || moe.topk_groups > moe.num_groups)
+    return bad_shape(x, "topk_group " + text(moe.topk_groups) + " is not in 1.." +
+                            text(moe.num_groups) + ", n_group");
+  const int64_t reachable = moe.topk_groups * (moe.num_experts / moe.num_groups);
+  if (moe.experts_per_token > reachable)
+    return bad_shape(x, "experts_per_token " + text(moe.experts_per_token) + " is over the " +
+                            text(reachable) + " experts of topk_group groups");
+  return {};
+}
+
 Expected<void> check_experts(const ModelShape& x) {
   if (!x.moe) return {};
   COHORT_TRY(check_fields(x, {{"num_experts", x.moe->num_experts},
                               {"experts_per_token", x.moe->experts_per_token},
-                              {"moe_intermediate_size", x.moe->moe_intermediate_size}}));
+                              {"moe_intermediate_size", x.moe->moe_intermediate_size},
+                              {"decoder_sparse_step", x.moe->sparse_step}}));
   if (x.moe->experts_per_token > x.moe->num_experts)
     return bad_shape(x, "experts_per_token " + std::to_string(x.moe->experts_per_token) +
                             " is over num_experts " + std::to_string(x.moe->num_experts));
+  COHORT_TRY(check_groups(x));
   if (x.moe->first_moe_layer > x.num_hidden_layers)
     return bad_shape(x, "first_moe_layer " + std::to_string(x.moe->first_moe_layer) +
                             " is over num_hidden_layers " + std::to_string(x.num_hidden_layers));

@@ -126,7 +126,7 @@ TEST_P(Families, SmallFilesHaveAnIndex) {
 
 INSTANTIATE_TEST_SUITE_P(All, Families,
                          ::testing::Values("qwen2", "qwen3", "llama", "mistral", "qwen3_moe",
-                                           "deepseek_v3"),
+                                           "qwen2_moe", "deepseek_v2", "deepseek_v3"),
                          [](const auto& param) { return std::string(param.param); });
 
 class Trained : public ::testing::TestWithParam<const char*> {};

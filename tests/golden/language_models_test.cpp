@@ -2,6 +2,7 @@
 // that were written beside them: log-probabilities, entropies, greedy tokens, gradients.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -201,7 +202,12 @@ const BadFolder k_bad[] = {
      [](const fs::path& f) { with_config(f, [](json& c) { c["hidden_size"] = 48; }); },
      "has shape [48, 32], the model needs [48, 48]"},
     {"MoreLayers",
-     [](const fs::path& f) { with_config(f, [](json& c) { c["num_hidden_layers"] = 3; }); },
+     [](const fs::path& f) {
+       with_config(f, [](json& c) {
+         c["num_hidden_layers"] = 3;
+         c.erase("layer_types");
+       });
+     },
      "no tensor 'model.layers.2."},
     {"Vocabulary", [](const fs::path& f) { with_config(f, [](json& c) { c["vocab_size"] = 50; }); },
      "'model.embed_tokens.weight' has shape [48, 32]"},
@@ -285,7 +291,21 @@ const BadFolder k_bad[] = {
        shard(f);
        write(f / "model.safetensors.index.json", "[]");
      },
+     "model.safetensors.index.json: is not a JSON object"},
+    {"IndexHasNoMap",
+     [](const fs::path& f) {
+       shard(f);
+       write(f / "model.safetensors.index.json", R"({"weight_map": {}})");
+     },
      "has no object 'weight_map'"},
+    {"IndexIsNested",
+     [](const fs::path& f) {
+       shard(f);
+       write(f / "model.safetensors.index.json", R"({"weight_map": {"a": )" +
+                                                     std::string(400'000, '[') +
+                                                     std::string(400'000, ']') + "}}");
+     },
+     "is nested too deeply"},
     {"IndexLeavesTheFolder",
      [](const fs::path& f) {
        json index = shard(f);
@@ -318,6 +338,37 @@ TEST_P(BadFolders, AreRefusedByFileAndKey) {
 
 INSTANTIATE_TEST_SUITE_P(All, BadFolders, ::testing::ValuesIn(k_bad),
                          [](const auto& param) { return std::string(param.param.name); });
+
+/// NaN in the weights is said, and no row gets null.
+TEST(LanguageModel, NumbersThatAreNoneAreErrors) {
+  const std::array<std::pair<const char*, const char*>, 2> cases = {
+      {{"qwen3", "model.norm.weight"}, {"qwen2_score", "score.weight"}}};
+  for (const auto& [name, tensor] : cases) {
+    test::TempFolder temp;
+    const fs::path folder = fs::path(temp.path()) / "model";
+    fs::copy(k_models / name, folder);
+    std::vector<std::byte> bytes;
+    with_tensors(folder, [&](auto& tensors) {
+      NamedTensor& x = named(tensors, tensor);
+      bytes.assign(x.bytes.size(), std::byte{0xff});  // NaN in any dtype
+      x.bytes = bytes;
+    });
+    const auto model = LanguageModel::open({.folder = folder});
+    ASSERT_TRUE(model) << model.error().detail;
+    const Ids ids = {1, 2, 3};
+    std::vector<Error> errors;
+    if (name == std::string("qwen3")) {
+      errors.push_back((*model)->score(ids, 1).error());
+      errors.push_back((*model)->greedy(ids, 1).error());
+    } else {
+      errors.push_back((*model)->head_scores(ids).error());
+    }
+    for (const Error& error : errors) {
+      EXPECT_EQ(error.code, Errc::compute);
+      EXPECT_NE(error.detail.find("is NaN"), std::string::npos) << error.detail;
+    }
+  }
+}
 
 TEST(WeightFolder, ShardsGiveTheSameNumbers) {
   test::TempFolder temp;

@@ -239,6 +239,20 @@ TEST_P(BadFolder, IsRefusedByEachCommandBeforeACardIsTouched) {
 INSTANTIATE_TEST_SUITE_P(All, BadFolder, ::testing::ValuesIn(k_cases),
                          [](const auto& param) { return std::string(param.param.name); });
 
+/// The row is named, and the one behind it is computed.
+TEST(Logprobs, ARowThatIsNestedIsAnErrorOfTheRow) {
+  const TempFolder temp;
+  tests::write_byte_model(temp.path() / "model");
+  const std::vector<std::string> words = logprobs_words(temp);
+  const std::string brackets(400'000, '['), ends(400'000, ']');
+  write(temp.path() / "rows.jsonl", "{\"ids\": [" + brackets + ends + "]}\n{\"ids\": [1, 2, 3]}\n");
+  Process process(words, temp);
+  EXPECT_EQ(process.wait(), 1) << process.err();
+  EXPECT_NE(process.out().find("rows.jsonl:1: the row is nested too deeply"), std::string::npos)
+      << process.out();
+  EXPECT_NE(process.out().find("{\"logprobs\":["), std::string::npos) << process.out();
+}
+
 /// The same words, on a folder with nothing wrong in it.
 TEST(GoodFolder, IsTakenByEachCommand) {
   for (const Command& command : k_commands) {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "runtime/model/hf_config.hpp"
 #include "runtime/model/hf_folder.hpp"
 #include "runtime/model/lora.hpp"
+#include "runtime/model/lora_file.hpp"
 #include "runtime/model/tensors.hpp"
 
 namespace cohort::model {
@@ -248,6 +248,97 @@ TEST(Lora, ATextOfTargetModulesIsAPattern) {
   EXPECT_FALSE(is_target_pattern("model.layers.0.mlp.up_proj"));
 }
 
+constexpr size_t k_brackets = 400'000;  // they overflow the stack of what copies or prints them
+
+std::string nested() { return std::string(k_brackets, '[') + std::string(k_brackets, ']'); }
+
+std::string adapter_with(const std::string& more) {
+  return R"({"peft_type": "LORA", "r": 4, "lora_alpha": 8, )" + more + "}";
+}
+
+/// A start that takes a part of the weights away: the folder alone is not what was trained.
+TEST(Lora, AStartThatChangesTheWeightsIsRefused) {
+  for (const char* start :
+       {"true", "false", "null", R"("gaussian")", R"("Gaussian")", R"("eva")", R"("orthogonal")"})
+    EXPECT_TRUE(
+        parse_adapter_config(adapter_with(fmt::format(R"("init_lora_weights": {})", start)), "x")
+            .has_value())
+        << start;
+  for (const char* start :
+       {R"("pissa")", R"("pissa_niter_16")", R"("olora")", R"("OLoRA")", R"("corda")", R"("loftq")",
+        R"("lora_ga")", R"("mica")", R"("none")", "3"}) {
+    const auto read =
+        parse_adapter_config(adapter_with(fmt::format(R"("init_lora_weights": {})", start)), "x");
+    ASSERT_FALSE(read.has_value()) << start;
+    EXPECT_NE(read.error().detail.find(fmt::format("x: init_lora_weights {}", start)),
+              std::string::npos)
+        << read.error().detail;
+  }
+}
+
+TEST(Lora, NestedTextIsRefused) {
+  for (const char* key : {"r", "target_modules", "bias", "base_model_name_or_path", "peft_type"}) {
+    const std::string text = adapter_with(fmt::format(R"("{}": {})", key, nested()));
+    EXPECT_NE(parse_adapter_config(text, "x").error().detail.find("x: is nested too deeply"),
+              std::string::npos);
+    EXPECT_EQ(adapter_base_of(text), "");
+  }
+}
+
+/// Modules of two layers and a head.
+std::vector<LinearModule> some_modules() {
+  std::vector<LinearModule> modules;
+  for (const char* layer : {"0", "1"})
+    for (const char* name : {"self_attn.q_proj", "self_attn.v_proj", "mlp.up_proj"})
+      modules.push_back({fmt::format("model.layers.{}.{}", layer, name)});
+  modules.push_back({"lm_head", true});
+  return modules;
+}
+
+/// "name rank alpha" of the modules that are hit, or the error.
+std::vector<std::string> adapted(const std::string& more) {
+  const AdapterFile file = parse_adapter_file(adapter_with(more), "x").value();
+  const auto found = adapted_modules(file, some_modules(), "x");
+  if (!found) return {found.error().detail};
+  std::vector<std::string> lines;
+  for (const auto& [name, shape] : *found)
+    lines.push_back(fmt::format("{} {} {}", name, shape.rank, shape.alpha));
+  return lines;
+}
+
+TEST(Lora, TargetsOfAFileAreModulesOfTheModel) {
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(adapted(R"("target_modules": ["up_proj", "query"])"),  // one of them is enough for PEFT
+            (Lines{"model.layers.0.mlp.up_proj 4 8", "model.layers.1.mlp.up_proj 4 8"}));
+  EXPECT_EQ(adapted(R"("target_modules": "all-linear")").size(), 6U);
+  EXPECT_EQ(adapted(R"("target_modules": ["lm_head"])"), (Lines{"lm_head 4 8"}));
+  EXPECT_EQ(adapted(R"("target_modules": null)").size(), 4U);  // q_proj and v_proj
+  EXPECT_EQ(adapted(R"("target_modules": ".*1.*(q|up)_proj")"),
+            (Lines{"model.layers.1.mlp.up_proj 4 8", "model.layers.1.self_attn.q_proj 4 8"}));
+  for (const char* none : {R"(["foo"])", R"(["proj"])", R"("q_proj")", "[]"})
+    EXPECT_NE(adapted(fmt::format(R"("target_modules": {})", none))
+                  .front()
+                  .find("x: target_modules: no linear layer"),
+              std::string::npos)
+        << none;
+}
+
+TEST(Lora, TheFirstKeyOfAPatternThatMatchesAnEndDecides) {
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(adapted(R"("target_modules": ["q_proj", "up_proj"],
+      "rank_pattern": {"layers.1.self_attn.q_proj": 3, ".*q_proj": 2},
+      "alpha_pattern": {"proj": 1, "mlp.up_proj": 0.5})"),
+            (Lines{"model.layers.0.mlp.up_proj 4 0.5", "model.layers.0.self_attn.q_proj 2 8",
+                   "model.layers.1.mlp.up_proj 4 0.5", "model.layers.1.self_attn.q_proj 3 8"}));
+  for (const char* bad :
+       {R"("rank_pattern": {"a": 0})", R"("rank_pattern": [2])", R"("alpha_pattern": {"a": "b"})"})
+    EXPECT_FALSE(parse_adapter_file(adapter_with(bad), "x").has_value()) << bad;
+  EXPECT_NE(parse_adapter_config(adapter_with(R"("alpha_pattern": {"a": 2})"), "x")
+                .error()
+                .detail.find("alpha_pattern is not built in"),
+            std::string::npos);
+}
+
 TEST(ModelTensors, ACriticHasOneRowInPlaceOfTheHead) {
   ModelShape x = shape_of("llama");
   x.tie_word_embeddings = true;
@@ -255,21 +346,6 @@ TEST(ModelTensors, ACriticHasOneRowInPlaceOfTheHead) {
   EXPECT_EQ(tensors_of(x).front().where, Where::both_ends);
   EXPECT_EQ(tensors_of(x, HeadKind::value).back().name, "score.weight");
   EXPECT_EQ(tensors_of(x, HeadKind::value).front().where, Where::first_stage);
-}
-
-// ---- config.json -----------------------------------------------------------------------------
-
-std::string json_of(const std::string& family, const std::string& more) {
-  return R"({"model_type": ")" + family + R"(", "vocab_size": 50, "hidden_size": 36,
-    "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 3,
-    "intermediate_size": 40)" +
-         (more.empty() ? "" : ", ") + more + "}";
-}
-
-ModelShape read(const std::string& family, const std::string& more = "") {
-  auto shape = read_hf_config(json_of(family, more), "m");
-  EXPECT_TRUE(shape) << shape.error().detail;
-  return shape ? shape->shape : ModelShape{};
 }
 
 TEST(HfConfig, WhatIsWrittenIsReadAlike) {
@@ -282,164 +358,6 @@ TEST(HfConfig, WhatIsWrittenIsReadAlike) {
     EXPECT_NE(text.find(find_family(family)->architecture), std::string::npos);
     EXPECT_EQ(read_hf_config(text, "").value().shape, x) << text;
   }
-}
-
-TEST(HfConfig, BothSpellingsOfRotaryPositions) {
-  EXPECT_EQ(read("qwen3", R"("rope_theta": 1000000)").rope.theta, 1e6);
-  EXPECT_EQ(read("qwen3", R"("rope_parameters": {"rope_theta": 5000000, "rope_type": "default"})"),
-            read("qwen3", R"("rope_theta": 5000000, "rope_scaling": null)"));
-  EXPECT_EQ(read("llama").rope.theta, 10000);  // files of Llama 2
-  EXPECT_EQ(read("qwen2").rope.theta, 0);      // not known: no engine may guess it
-  for (const char* key : {"type", "rope_type"}) {
-    std::string scaling = R"("rope_scaling": {")" + std::string(key) + R"(": "yarn", "factor": 4})";
-    EXPECT_EQ(read("qwen2", scaling).rope.type, "yarn");
-  }
-}
-
-TEST(HfConfig, WhatAFileLeavesToItsFamily) {
-  EXPECT_TRUE(read("qwen2").attention_bias);
-  EXPECT_FALSE(read("qwen2").attention_output_bias);
-  EXPECT_FALSE(read("llama").attention_bias);
-  EXPECT_TRUE(read("llama", R"("attention_bias": true)").attention_output_bias);
-  const std::string qwen2_experts = R"("num_experts": 4, "num_experts_per_tok": 2,
-      "moe_intermediate_size": 8, "shared_expert_intermediate_size": 8)";
-  EXPECT_TRUE(read("qwen2_moe", qwen2_experts).attention_bias);
-  const ModelShape all = read("qwen2_moe", qwen2_experts + R"(, "use_sliding_window": true,
-      "sliding_window": 8, "max_window_layers": 1)");  // transformers 4 windows every layer
-  EXPECT_EQ(all.window_of(0), 8);
-  EXPECT_FALSE(read("qwen2_moe", qwen2_experts + R"(, "qkv_bias": false)").attention_bias);
-  EXPECT_EQ(read("llama").head_dim, 6);
-  EXPECT_EQ(read("qwen3").head_dim, 128);
-  EXPECT_TRUE(read("qwen3").qk_norm);
-  EXPECT_EQ(read("mistral").sliding_window, 4096);
-  EXPECT_EQ(read("mistral", R"("sliding_window": null)").sliding_window, 0);
-  EXPECT_EQ(read("qwen2", R"("sliding_window": 4096)").sliding_window, 0);
-  EXPECT_EQ(read("qwen2", R"("sliding_window": 99, "use_sliding_window": true,
-                          "max_window_layers": 0)")
-                .sliding_window,
-            99);
-  const char* experts = R"("num_local_experts": 4, "num_experts_per_tok": 2,
-      "moe_intermediate_size": 8)";  // transformers 5
-  EXPECT_EQ(read("qwen3_moe", experts).moe->num_experts, 4);
-}
-
-TEST(HfConfig, WhatNoFamilyHasIsRefused) {
-  auto refusal = [](const std::string& more, const std::string& family = "llama") {
-    auto shape = read_hf_config(json_of(family, more), "m");
-    return shape ? "accepted" : shape.error().detail;
-  };
-  EXPECT_EQ(refusal(R"("mlp_bias": true)", "qwen3"),
-            "model m: config.json: mlp_bias: biases in the MLP are not of the family qwen3");
-  EXPECT_EQ(refusal(R"("hidden_act": "gelu")"),
-            "model m: config.json: 'hidden_act' is not \"silu\"");
-  EXPECT_EQ(refusal(R"("rope_theta": "a")"), "model m: config.json: 'rope_theta' is not a number");
-  EXPECT_EQ(refusal(R"("rope_scaling": {"rope_theta": []})"),
-            "model m: config.json: rope_scaling has a key of another type");
-  EXPECT_EQ(refusal(R"("rope_scaling": [4])"),
-            "model m: config.json: rope_scaling is not an object");
-  EXPECT_EQ(refusal(R"("partial_rotary_factor": 0.5)"),
-            "model m: config.json: partial_rotary_factor must be 1: whole heads rotate in these "
-            "families");
-  EXPECT_EQ(
-      refusal(R"("use_sliding_window": true, "sliding_window": 8, "layer_types": ["a"])", "qwen2"),
-      "model m: config.json: 'layer_types' is not a list of num_hidden_layers entries");
-}
-
-HfConfig config_of(const std::string& family, const std::string& more) {
-  auto config = read_hf_config(json_of(family, more), "m");
-  EXPECT_TRUE(config) << config.error().detail;
-  return config ? *config : HfConfig{};
-}
-
-TEST(HfConfig, AKeyIsUsedOrHarmlessOrNamed) {
-  using Keys = std::vector<std::string>;
-  EXPECT_EQ(config_of("llama", R"("use_cache": true, "_name_or_path": "x", "logits_scaling": 8,
-                       "final_logit_softcapping": null, "is_new": false, "attn_scale": 2)")
-                .unknown_keys,
-            (Keys{"attn_scale", "logits_scaling"}));
-  EXPECT_EQ(config_of("llama", R"("mlp_bias": true)").unknown_keys, Keys{});
-  EXPECT_TRUE(read("llama", R"("mlp_bias": true)").mlp_bias);
-  EXPECT_TRUE(read("qwen2", R"("attention_bias": false)").attention_bias);  // ignored there
-}
-
-TEST(HfConfig, LayersWithAWindow) {
-  const std::string is_used = R"("use_sliding_window": true, "sliding_window": 8)";
-  EXPECT_EQ(read("qwen2", is_used).sliding_window, 0);  // from layer 28 on: none of the two
-  ModelShape x = read("qwen2", is_used + R"(, "max_window_layers": 1)");
-  EXPECT_EQ(x.window_of(0), 0);
-  EXPECT_EQ(x.window_of(1), 8);
-  x = read("qwen3", is_used + R"(, "layer_types": ["sliding_attention", "full_attention"])");
-  EXPECT_EQ(x.window_of(0), 8);
-  EXPECT_EQ(x.window_of(1), 0);
-  EXPECT_EQ(read_hf_config(write_hf_config({.shape = x}), "m")->shape, x);
-  EXPECT_EQ(read("mistral").window_of(1), 4096);
-}
-
-TEST(HfConfig, HeadsAndIds) {
-  const HfConfig score = config_of("qwen2", R"("architectures": ["Qwen2ForSequenceClassification"],
-      "id2label": {"0": "a", "1": "b", "2": "c"}, "eos_token_id": [5, 2], "pad_token_id": 0,
-      "torch_dtype": "bfloat16")");
-  EXPECT_EQ(score.head, HfConfig::Head::sequence_score);
-  EXPECT_EQ(score.labels, 3);
-  EXPECT_EQ(score.eos_ids, (std::vector<int64_t>{5, 2}));
-  EXPECT_EQ(score.pad_id, 0);
-  EXPECT_EQ(score.dtype, "bfloat16");
-  const HfConfig back = read_hf_config(write_hf_config(score), "m").value();
-  EXPECT_EQ(back.labels, 3);
-  EXPECT_EQ(back.eos_ids, score.eos_ids);
-  EXPECT_EQ(back.shape, score.shape);
-  EXPECT_EQ(config_of("llama", "").head, HfConfig::Head::language);
-}
-
-RopeShape scaled(const std::string& type, double factor, double original) {
-  RopeShape rope;
-  rope.type = type;
-  rope.factor = factor;
-  rope.original_max_position = original;
-  return rope;
-}
-
-TEST(Rope, FrequenciesByHand) {
-  RopeShape plain;
-  EXPECT_EQ(rope_frequencies(plain, 4).inverse, (std::vector<float>{1, 0.01F}));
-  EXPECT_EQ(rope_frequencies(scaled("linear", 4, 0), 4).inverse,
-            (std::vector<float>{0.25F, 0.0025F}));
-  // Wavelengths 6.28 and 628 at an original length of 64: below 16 nothing changes, above 64 all.
-  EXPECT_EQ(rope_frequencies(scaled("llama3", 8, 64), 4).inverse,
-            (std::vector<float>{1, 0.00125F}));
-  const RopeFrequencies yarn = rope_frequencies(scaled("yarn", 4, 32), 16);
-  EXPECT_EQ(yarn.inverse.front(), 1);
-  EXPECT_FLOAT_EQ(yarn.inverse.back(), std::pow(1e4F, -14.0F / 16) / 4);
-  EXPECT_FLOAT_EQ(yarn.attention_factor, 0.1F * std::log(4.0F) + 1);
-}
-
-TEST(Rope, FrequenciesFallAndLieBetweenTheOldAndTheDivided) {
-  for (const char* type : {"linear", "llama3", "yarn"})
-    for (int64_t head_dim : {2, 8, 64, 128})
-      for (double original : {32.0, 8192.0}) {
-        const RopeShape rope = scaled(type, 8, original);
-        ASSERT_TRUE(check_rope(rope));
-        const auto scaled_to = rope_frequencies(rope, head_dim).inverse;
-        const auto plain = rope_frequencies(RopeShape{}, head_dim).inverse;
-        for (size_t j = 0; j < plain.size(); ++j) {
-          EXPECT_LE(scaled_to[j], plain[j] * 1.000001F) << type << " " << j;
-          EXPECT_GE(scaled_to[j], plain[j] / 8.000001F) << type << " " << j;
-          if (j > 0) {
-            EXPECT_LT(scaled_to[j], scaled_to[j - 1]) << type << " " << j;
-          }
-        }
-      }
-}
-
-TEST(Rope, WhatIsNoFunctionOfThePositionIsRefused) {
-  EXPECT_NE(check_rope(scaled("dynamic", 2, 0)).error().detail.find("use yarn"), std::string::npos);
-  EXPECT_NE(check_rope(scaled("longrope", 2, 0)).error().detail.find("'longrope' is not one of"),
-            std::string::npos);
-  EXPECT_FALSE(check_rope(scaled("yarn", 0, 32)));
-  EXPECT_FALSE(check_rope(scaled("llama3", 8, 0)));
-  RopeShape no_theta;
-  no_theta.theta = 0;
-  EXPECT_NE(check_rope(no_theta).error().detail.find("must say rope_theta"), std::string::npos);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // goes on.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -9,6 +10,8 @@
 #include "actors/run/task_source.hpp"
 #include "runtime/config/load.hpp"
 #include "runtime/job/policy.hpp"
+#include "runtime/model/hf_folder.hpp"
+#include "tests/support/byte_folder.hpp"
 #include "tests/support/child_process.hpp"
 #include "tests/support/config_text.hpp"
 
@@ -38,6 +41,31 @@ struct Rows {
 std::string row(const std::string& tag, const std::string& prompt) {
   return R"({"messages": [{"role": "user", "content": ")" + prompt + R"("}], "tag": ")" + tag +
          R"(", "ground_truth": "1"})" + "\n";
+}
+
+/// A section that says no more than the words leaves the shape to the folder.
+TEST(Policy, ATokenizerBesideAFolderWithoutOneLeavesTheShapeToTheFolder) {
+  test::TempFolder temp;
+  const auto model = temp.path() / "model", text = temp.path() / "text";
+  tests::write_byte_model(model);
+  std::filesystem::create_directory(text);
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json"})
+    std::filesystem::rename(model / name, text / name);
+  const auto policy_with = [&](std::vector<std::string> more) {
+    std::vector<std::string> overrides = {"pretrain=" + model.string(), "~model"};
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    return job::policy_of(
+        config::load(test::source_path("configs/arithmetic_rlvr.yaml"), overrides).value());
+  };
+  const auto expected = model::read_hf_folder(model).value().shape;
+  for (const std::string& words : {text.string(), std::string("bytes")}) {
+    const auto policy = policy_with({"+model.tokenizer=" + words});
+    ASSERT_TRUE(policy) << policy.error().detail;
+    EXPECT_EQ(policy->shape, expected) << words;
+  }
+  const auto section = policy_with({"+model.tokenizer=bytes", "+model.hidden_size=48"});
+  ASSERT_TRUE(section) << section.error().detail;  // a run's checkpoint beside the section it had
+  EXPECT_EQ(section->shape.hidden_size, 48);
 }
 
 TEST(PromptSet, ARowIsScoredByTheRewardsThatNameItsTag) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "runtime/base/outside_json.hpp"
 #include "runtime/compute/model/language_model.hpp"
 
 namespace cohort {
@@ -20,11 +21,13 @@ Json of_labels(const std::vector<float>& values) {
 }
 
 Expected<std::vector<int32_t>> read_ids(const std::string& line) {
-  const Json row = Json::parse(line, nullptr, false);
-  auto found = row.is_object() ? row.find("ids") : row.end();
-  if (row.is_object() && found == row.end()) found = row.find("tokens");
-  if (!row.is_object() || found == row.end() || !found->is_array())
-    return Error{Errc::config, "the row is no object with a list 'ids' or 'tokens'"};
+  const Expected<Json> parsed = parse_outside_object<Json>(line);
+  if (!parsed) return Error{Errc::config, "the row " + parsed.error().detail};
+  const Json& row = *parsed;
+  auto found = row.find("ids");
+  if (found == row.end()) found = row.find("tokens");
+  if (found == row.end() || !found->is_array())
+    return Error{Errc::config, "the row has no list 'ids' or 'tokens'"};
   std::vector<int32_t> ids;
   for (const Json& id : *found) {
     if (!id.is_number_unsigned() || id.get<uint64_t>() > std::numeric_limits<int32_t>::max())

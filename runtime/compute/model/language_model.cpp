@@ -37,7 +37,8 @@ model::RopeShape rope_at(const ModelConfig& config, int64_t length) {
   const auto dim = static_cast<double>(config.rotary_dim());
   const double stretch = rope.factor * longest / most - (rope.factor - 1);
   rope.theta *= std::pow(stretch, dim / (dim - 2));
-  rope.type = "default";
+  rope.type = "linear";  // angles rounded as those of the other scaled types
+  rope.factor = 1;
   return rope;
 }
 
@@ -85,6 +86,16 @@ Expected<void> check_ids(const LanguageModel::State& s, std::span<const int32_t>
                                                        "embedding",
                                                        i, ids[i], s.config.vocab_size)};
   return {};
+}
+
+/// Nobody has a use for a log-probability that is NaN; JSON cannot even say it.
+Expected<void> check_finite(const std::vector<float>& values, const std::string& what) {
+  const auto bad = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
+  if (bad == values.end()) return {};
+  return Error{
+      Errc::compute,
+      fmt::format("{}[{}] is {}: the weights hold NaN, or numbers too large to compute with", what,
+                  bad - values.begin(), std::isnan(*bad) ? "NaN" : "infinite")};
 }
 
 /// Runs f, and turns what torch throws into an error.
@@ -172,7 +183,10 @@ Expected<LanguageModel::Scores> LanguageModel::score(std::span<const int32_t> id
     constexpr int64_t k_chunk_rows = 64;
     const ops::TokenLogProbs found =
         ops::token_log_probs(h, s.weights.lm_head, target, k_chunk_rows);
-    return Scores{floats(found.logp), floats(found.entropy)};
+    Scores scores{floats(found.logp), floats(found.entropy)};
+    COHORT_TRY(check_finite(scores.log_probs, "logprobs"));
+    COHORT_TRY(check_finite(scores.entropy, "entropy"));
+    return scores;
   });
 }
 
@@ -185,6 +199,7 @@ Expected<std::vector<int32_t>> LanguageModel::greedy(std::span<const int32_t> id
     for (int64_t i = 0; i < count; ++i) {
       const Tensor h = hidden(s, batch_of(all, 1), static_cast<int64_t>(all.size()));
       const std::vector<float> logits = floats(at::mm(h, s.weights.lm_head.t()));
+      COHORT_TRY(check_finite(logits, "the logits of the next token: logits"));
       all.push_back(static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin()));
     }
     return std::vector<int32_t>(all.begin() + static_cast<std::ptrdiff_t>(ids.size()), all.end());
@@ -199,7 +214,10 @@ Expected<LanguageModel::HeadScores> LanguageModel::head_scores(std::span<const i
     Tensor values = at::mm(hidden(s, batch_of(ids, count), count).to(at::kFloat), s.head.t());
     if (s.head_bias.defined()) values = values + s.head_bias;
     HeadScores out;
-    for (int64_t row = 0; row < count; ++row) out.values.push_back(floats(values[row]));
+    for (int64_t row = 0; row < count; ++row) {
+      out.values.push_back(floats(values[row]));
+      COHORT_TRY(check_finite(out.values.back(), fmt::format("values[{}]", row)));
+    }
     // As transformers pools: the last token that is not the padding's.
     size_t last = ids.size() - 1;
     while (s.file.pad_id && last > 0 && ids[last] == *s.file.pad_id) --last;

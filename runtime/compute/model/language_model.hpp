@@ -40,7 +40,8 @@ class LanguageModel {
     std::vector<float> entropy;    // [n - 1] of the distribution that each was drawn from; in nats
   };
   /// Both of softmax(logits / temperature). Returns Errc::invalid_argument for an id outside the
-  /// vocabulary, fewer than one id, or a model with a classification head.
+  /// vocabulary, fewer than one id, or a model with a classification head, and Errc::compute where
+  /// a number is NaN or infinite, as those of weights that hold NaN are.
   Expected<Scores> score(std::span<const int32_t> ids, double temperature) const;
 
   /// Returns the `count` tokens that follow, each the most likely one (ties: the lowest id);

@@ -3,7 +3,12 @@
 /// adapter_model.safetensors, checked against the model that they are over: y = W x + s B A x with
 /// A [r, in], B [out, r], s = lora_alpha / r, or lora_alpha / sqrt(r) with use_rslora (arXiv
 /// 2106.09685, 2312.03732). A value type; the file stays mapped. Torch-free header.
+///
+/// LORA-3: the tensors are exactly A and B of the modules that target_modules takes. Of routed
+/// experts and routers PEFT makes none where transformers 5 holds them as one tensor, so that a
+/// folder may have none of them at all.
 #include <filesystem>
+#include <map>
 #include <span>
 #include <string>
 
@@ -17,13 +22,14 @@ namespace cohort::compute {
 class LoraFolder {
  public:
   /// Returns Errc::not_found, Errc::corrupt or Errc::invalid_argument naming file and key or
-  /// tensor: a key that asks for what is not built in (use_dora, bias, rank_pattern,
-  /// modules_to_save …), a module that the model does not have, a matrix without its other half or
-  /// of another shape.
+  /// tensor: a key that asks for what is not built in (use_dora, bias, modules_to_save …), targets
+  /// that the model does not have, a matrix that is missing, is of no target, is without its other
+  /// half or of another shape.
   static Expected<LoraFolder> open(const std::filesystem::path& folder,
                                    const ParameterLayout& layout);
 
-  /// As adapter_config.json has them: targets are not resolved.
+  /// As adapter_config.json has them: targets are not resolved, and rank and alpha are those of the
+  /// modules for which the patterns say nothing.
   const model::LoraShape& shape() const { return shape_; }
   /// base_model_name_or_path; empty: not said.
   const std::string& base() const { return base_; }
@@ -36,10 +42,15 @@ class LoraFolder {
   void add_to(const ParameterSpec& spec, std::span<float> weight) const;
 
  private:
-  LoraFolder(SafetensorsFile file, model::LoraShape shape, std::string base)
-      : file_(std::move(file)), shape_(std::move(shape)), base_(std::move(base)) {}
+  using Modules = std::map<std::string, model::LoraShape>;  // by full name
+  LoraFolder(SafetensorsFile file, model::LoraShape shape, Modules modules, std::string base)
+      : file_(std::move(file)),
+        shape_(std::move(shape)),
+        modules_(std::move(modules)),
+        base_(std::move(base)) {}
   SafetensorsFile file_;
   model::LoraShape shape_;
+  Modules modules_;
   std::string base_;
 };
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/failpoint.hpp"
+#include "runtime/base/outside_json.hpp"
 #include "runtime/base/read_file.hpp"
 #include "runtime/compute/device/cpu_setup.hpp"
 #include "runtime/compute/model/lora_folder.hpp"
@@ -62,10 +63,10 @@ Expected<std::string> recorded_hash(const fs::path& checkpoint, const char* key)
   const fs::path path = checkpoint / "train_state.json";
   if (!is_there(path)) return std::string();
   COHORT_ASSIGN(const std::string text, read_file(path, k_json_bytes_max));
-  const Json state = Json::parse(text, nullptr, false);
-  if (!state.is_object() || !state.contains(key) || !state[key].is_string())
+  const Expected<Json> state = parse_outside_object<Json>(text);
+  if (!state || !state->contains(key) || !state->at(key).is_string())
     return Error{Errc::corrupt, fmt::format("{}: has no text '{}'", path.string(), key)};
-  return state[key].get<std::string>();
+  return state->at(key).get<std::string>();
 }
 
 /// A classification head's tensors, behind those of the model.

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "runtime/base/outside_json.hpp"
 #include "runtime/base/read_file.hpp"
 #include "runtime/compute/train/bf16.hpp"
 
@@ -32,9 +33,10 @@ struct Index {
 Expected<Index> read_index(const fs::path& path) {
   constexpr uintmax_t k_bytes_max = uintmax_t{64} << 20;
   COHORT_ASSIGN(const std::string text, read_file(path, k_bytes_max));
-  const Json json = Json::parse(text, nullptr, false);
-  auto map = json.is_object() ? json.find("weight_map") : json.end();
-  if (!json.is_object() || map == json.end() || !map->is_object() || map->empty())
+  const Expected<Json> parsed = parse_outside_object<Json>(text);
+  if (!parsed) return Error{Errc::corrupt, path.string() + ": " + parsed.error().detail};
+  const auto map = parsed->find("weight_map");
+  if (map == parsed->end() || !map->is_object() || map->empty())
     return Error{Errc::corrupt, path.string() + ": has no object 'weight_map' of tensor: file"};
   Index index;
   for (const auto& [tensor, name] : map->items()) {
