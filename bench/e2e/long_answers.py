@@ -40,9 +40,9 @@ def write_rows(folder, supervised, prompts, held_out):
         with open(folder / f"{name}.jsonl", "w", encoding="utf-8") as file:
             for i in range(count):
                 numbers = draw(rng)
-                file.write(json.dumps({"id": f"{name}_{i}", "messages": json.dumps(messages(numbers)),
-                                       "ground_truth": " ".join(map(str, numbers)),
-                                       "tag": "counting"}) + "\n")
+                row = {"id": f"{name}_{i}", "messages": json.dumps(messages(numbers)),
+                       "ground_truth": " ".join(map(str, numbers)), "tag": "counting"}
+                file.write(json.dumps(row) + "\n")
 
 
 def score(response, ground_truth):

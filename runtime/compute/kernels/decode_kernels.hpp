@@ -120,8 +120,8 @@ struct DecodeKernels {
   /// Rounds to nearest, ties to even; a NaN stays one.
   void (*to_bf16)(const float* from, int64_t count, uint16_t* to);
   /// Rounds rows first_row … first_row + rows - 1 of `from` to the order in which matmul_bf16 reads
-  /// them fastest where they are more than k_bf16_tile_rows: [row / 16][depth / 32][16 rows][32 numbers].
-  /// Null where it has no such order. REQUIRES: depth % k_bf16_tile_depth == 0.
+  /// more than k_bf16_tile_rows of them fastest: [row / 16][depth / 32][16 rows][32 numbers]. Null
+  /// where there is no such order. REQUIRES: depth % k_bf16_tile_depth == 0.
   void (*to_tiles)(const float* from, int64_t ld, int64_t first_row, int64_t rows, int64_t depth,
                    uint16_t* to);
   float (*row_max)(const float* x, int64_t count);

@@ -1,7 +1,7 @@
 // Products of bf16 in AMX tiles; included by decode_matmul.inl. A tile of activations is up to 16
-// rows by 16 words, as they lie or in the order of to_tiles; one of weights 16 words by 16 columns, half a panel. An output
-// element is one chain over its words, 16 at a time, and over what is left one at a time: whatever
-// the rows beside it (KERNEL-1).
+// rows by 16 words, as they lie or in the order of to_tiles; one of weights 16 words by 16 columns,
+// half a panel. An output element is one chain over its words, 16 at a time, and over what is left
+// one at a time: whatever the rows beside it (KERNEL-1).
 
 constexpr int64_t k_tile_words = k_bf16_tile_depth / 2;
 constexpr int64_t k_tile_side = k_bf16_tile_rows;  // rows of activations; columns of weights
