@@ -69,7 +69,8 @@ class CriticWorkerState {
   caf::result<CheckpointReport> on_load(const CheckpointRequest& request) {
     const double start = now_seconds();
     const std::filesystem::path folder = std::filesystem::path(request.folder) / "critic";
-    if (!std::filesystem::exists(folder / "train_state.json"))
+    std::error_code unreadable;  // engine_->load() says it
+    if (!std::filesystem::exists(folder / "train_state.json", unreadable) && !unreadable)
       return to_caf({Errc::not_found,
                      fmt::format("{}: no critic is in this checkpoint: a run without one has "
                                  "written it; start a new run with pretrain: {}",

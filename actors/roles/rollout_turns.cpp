@@ -26,6 +26,13 @@ constexpr std::chrono::milliseconds k_write_timeout{60000};
 Expected<void> check_output(const compute::TurnOutput& output, uint64_t version) {
   using compute::TurnStop;
   const size_t count = output.tokens.size();
+  if (output.stop == TurnStop::error)
+    return Error{Errc::compute,
+                 fmt::format("a turn ended behind {} tokens, since no next one could be drawn: the "
+                             "logits of version {} are not finite (NaN or infinity, as weights "
+                             "have that an update blew up: a smaller learning rate, or "
+                             "max_grad_norm), or the engine has lost a rank (the log names it)",
+                             count, version)};
   if (count == 0 || (output.stop != TurnStop::stop && output.stop != TurnStop::length))
     return Error{Errc::compute, fmt::format("a turn of {} tokens ended with '{}'", count,
                                             compute::to_string(output.stop))};

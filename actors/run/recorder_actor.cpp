@@ -49,7 +49,11 @@ Expected<void> write_batch(const std::string& folder, const TrajectoryBatch& bat
 
 Expected<TrajectoryBatch> read_batch(const std::string& folder) {
   auto batch = std::make_shared<std::vector<proto::Trajectory>>();
-  if (!std::filesystem::exists(folder)) return batch;
+  std::error_code code;
+  if (!std::filesystem::exists(folder, code)) {
+    if (code) return Error{Errc::io, code.message()};
+    return batch;
+  }
   COHORT_ASSIGN(stream::Reader from, stream::Reader::open(folder));
   for (;;) {
     COHORT_ASSIGN(const auto record, from.next());

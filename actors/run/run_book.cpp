@@ -324,16 +324,21 @@ void RunBook::stopping() {
                       "stopping: this step is finished and saved first");
 }
 
-void RunBook::note(const std::string& kind, const std::string& text, std::string_view phase,
-                   const std::string& entry) {
-  options_.log->event(observe::EventLevel::warning, step(), text, kind);
+std::string event_record(const std::string& kind, uint64_t step, std::string_view phase,
+                         const std::string& text, const std::string& entry) {
   nlohmann::json json = {{"kind", kind},
-                         {"step", step()},
+                         {"step", step},
                          {"phase", phase},
                          {"detail", text},
                          {"time_us", wall_time_us()}};
   if (!entry.empty()) json["entry"] = nlohmann::json::parse(entry);
-  options_.record(RecordType::event, json.dump());
+  return json.dump();
+}
+
+void RunBook::note(const std::string& kind, const std::string& text, std::string_view phase,
+                   const std::string& entry) {
+  options_.log->event(observe::EventLevel::warning, step(), text, kind);
+  options_.record(RecordType::event, event_record(kind, step(), phase, text, entry));
 }
 
 // -- checkpoints

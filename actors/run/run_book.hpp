@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,10 @@ struct RunResult {
   uint64_t param_hash = 0;
   uint64_t trajectories = 0;  // of the policy steps
 };
+
+/// Returns the stream's record of an event; `entry`: JSON of more that belongs to it, or nothing.
+std::string event_record(const std::string& kind, uint64_t step, std::string_view phase,
+                         const std::string& text, const std::string& entry = "");
 
 struct RunBookOptions {
   config::RunConfig config;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <functional>
 
 #include "runtime/plan/place/residency.hpp"
 
@@ -26,9 +27,45 @@ std::optional<Checkpoint> parse_checkpoint(const fs::path& folder) {
   const char* end = name.data() + name.size();
   auto [rest, error] = std::from_chars(name.data() + 5, end, number);
   // A checkpoint folder gets its name when it is complete; a temporary one has a suffix.
-  if (error != std::errc() || rest != end || !fs::exists(folder / "state.json"))
+  std::error_code unreadable;
+  if (error != std::errc() || rest != end || !fs::exists(folder / "state.json", unreadable))
     return std::nullopt;
   return Checkpoint{folder, is_policy, number};
+}
+
+/// Calls `f` with every entry of a folder. Returns Errc::io, which names it, if it cannot be read,
+/// Errc::not_found if it is not there.
+Expected<void> for_each_entry(const fs::path& folder,
+                              const std::function<void(const fs::directory_entry&)>& f) {
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    f(*at);
+  if (!error) return {};
+  const bool is_missing =
+      error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
+  return Error{is_missing ? Errc::not_found : Errc::io,
+               fmt::format("{}: cannot be read: {}", folder.string(), error.message())};
+}
+
+/// As list_checkpoints; a folder that cannot be read is an error.
+Expected<std::vector<Checkpoint>> find_checkpoints(const fs::path& run) {
+  std::vector<Checkpoint> found;
+  std::optional<Error> unreadable;
+  auto read = for_each_entry(run / "checkpoints", [&](const fs::directory_entry& entry) {
+    std::error_code error;
+    const std::string name = entry.path().filename();
+    if (auto checkpoint = parse_checkpoint(entry.path()))
+      found.push_back(*checkpoint);
+    else if (name.starts_with("step_") && !fs::exists(entry.path() / "state.json", error) && error)
+      unreadable = Error{
+          Errc::io, fmt::format("{}: cannot be read: {}", entry.path().string(), error.message())};
+  });
+  if (!read && read.error().code != Errc::not_found) return read.error();
+  if (unreadable) return *unreadable;
+  std::sort(found.begin(), found.end(), [](const Checkpoint& a, const Checkpoint& b) {
+    return std::pair(a.is_policy, a.number) < std::pair(b.is_policy, b.number);
+  });
+  return found;
 }
 
 // The run id's attempt counter: one line per start of the run.
@@ -57,15 +94,19 @@ Expected<RunFolder> resume_run(const Checkpoint& checkpoint) {
   return run;
 }
 
-std::optional<Checkpoint> newest_checkpoint(const fs::path& experiment) {
-  std::error_code error;
+Expected<std::optional<Checkpoint>> newest_checkpoint(const fs::path& experiment) {
   std::vector<fs::path> runs;
-  for (const auto& entry : fs::directory_iterator(experiment, error))
-    if (entry.is_directory()) runs.push_back(entry.path());
+  auto read = for_each_entry(experiment, [&](const fs::directory_entry& entry) {
+    std::error_code error;
+    if (entry.is_directory(error)) runs.push_back(entry.path());
+  });
+  if (!read && read.error().code != Errc::not_found) return read.error();
   std::sort(runs.begin(), runs.end());  // run ids begin with their time
-  for (auto run = runs.rbegin(); run != runs.rend(); ++run)
-    if (auto found = list_checkpoints(*run); !found.empty()) return found.back();
-  return std::nullopt;
+  for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
+    COHORT_ASSIGN(const std::vector<Checkpoint> found, find_checkpoints(*run));
+    if (!found.empty()) return std::optional(found.back());
+  }
+  return std::optional<Checkpoint>();
 }
 
 Expected<RunFolder> new_run(const fs::path& experiment) {
@@ -97,12 +138,22 @@ Expected<RunFolder> new_run(const fs::path& experiment) {
 std::vector<Checkpoint> list_checkpoints(const fs::path& run_folder) {
   std::vector<Checkpoint> found;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(run_folder / "checkpoints", error))
-    if (auto checkpoint = parse_checkpoint(entry.path())) found.push_back(*checkpoint);
+  for (fs::directory_iterator at(run_folder / "checkpoints", error), end; !error && at != end;
+       at.increment(error))
+    if (auto checkpoint = parse_checkpoint(at->path())) found.push_back(*checkpoint);
   std::sort(found.begin(), found.end(), [](const Checkpoint& a, const Checkpoint& b) {
     return std::pair(a.is_policy, a.number) < std::pair(b.is_policy, b.number);
   });
   return found;
+}
+
+std::optional<Checkpoint> checkpoint_before(const fs::path& checkpoint) {
+  std::optional<Checkpoint> before;
+  for (const Checkpoint& each : list_checkpoints(checkpoint.parent_path().parent_path())) {
+    if (each.folder == checkpoint) return before;
+    before = each;
+  }
+  return std::nullopt;
 }
 
 fs::path hf_folder_of(const fs::path& checkpoint) {
@@ -129,17 +180,33 @@ void prune_checkpoints(const std::filesystem::path& run_folder, size_t keep) {
 }
 
 Expected<RunFolder> open_run_folder(const config::RunConfig& config) {
-  fs::path experiment = fs::absolute(fs::path(config.output_dir) / config.exp_name);
+  std::error_code error;
+  const fs::path name = fs::path(config.output_dir) / config.exp_name;
+  fs::path experiment = fs::absolute(name.empty() ? "." : name, error);
+  if (error) return Error{Errc::io, fmt::format("{}: {}", name.string(), error.message())};
   const auto& resume = config.resume_from_checkpoint;
   if (!resume.is_enabled) return new_run(experiment);
   if (resume.path.empty()) {
-    if (auto checkpoint = newest_checkpoint(experiment)) return resume_run(*checkpoint);
-    return new_run(experiment);
+    COHORT_ASSIGN(const std::optional<Checkpoint> checkpoint, newest_checkpoint(experiment));
+    if (checkpoint) return resume_run(*checkpoint);
+    COHORT_ASSIGN(RunFolder run, new_run(experiment));
+    if (config.dialect == config::Dialect::roll)  // of verl's auto that is what one asks for
+      run.warning = fmt::format(
+          "resume_from_checkpoint: no run in {} has a checkpoint: this one "
+          "starts from nothing",
+          experiment.string());
+    return run;
   }
-  fs::path path = fs::absolute(resume.path);
+  fs::path path = fs::absolute(resume.path, error);
+  if (error) return Error{Errc::io, fmt::format("{}: {}", resume.path, error.message())};
   if (!path.has_filename()) path = path.parent_path();
   if (auto checkpoint = parse_checkpoint(path)) return resume_run(*checkpoint);
-  if (auto found = list_checkpoints(path); !found.empty()) return resume_run(found.back());
+  if (!fs::exists(path / "state.json", error) && error &&
+      path.filename().string().starts_with("step_"))
+    return Error{Errc::io, fmt::format("resume_from_checkpoint: {}: cannot be read: {}",
+                                       path.string(), error.message())};
+  COHORT_ASSIGN(const std::vector<Checkpoint> found, find_checkpoints(path));
+  if (!found.empty()) return resume_run(found.back());
   return Error{Errc::not_found, fmt::format("resume_from_checkpoint: {} is neither a checkpoint (a "
                                             "folder step_N with state.json) nor "
                                             "a run folder with checkpoints/",

@@ -25,11 +25,15 @@ struct RunFolder {
   std::filesystem::path resume_first;  // step_0 of the same run, empty when absent
   std::optional<uint64_t> resume_step;
   uint32_t attempt = 0;
-  bool is_new = true;  // this call made it: remove it if the start fails
+  bool is_new = true;   // this call made it: remove it if the start fails
+  std::string warning;  // for the user; empty: none
 };
 
 /// Returns the complete checkpoints of a run folder, oldest first (warm_* before step_*).
 std::vector<Checkpoint> list_checkpoints(const std::filesystem::path& run_folder);
+
+/// Returns the checkpoint of the same run that is the newest one older than this one.
+std::optional<Checkpoint> checkpoint_before(const std::filesystem::path& checkpoint);
 
 /// Returns where the Hugging Face folder of a checkpoint is (`save_hf`): RUN/hf/step_N for
 /// RUN/checkpoints/step_N.
@@ -49,8 +53,9 @@ void prune_checkpoints(const std::filesystem::path& run_folder, size_t keep);
 
 /// Makes the folder of a new run, or finds the run to go on with: resume_from_checkpoint true takes
 /// the newest checkpoint under output_dir/exp_name (none: a new run), a path takes that checkpoint
-/// or the newest in that run. Returns Errc::io (path and errno) or Errc::not_found naming the path
-/// and what is missing in it.
+/// or the newest in that run. A folder on the way that cannot be read is an error: an older
+/// checkpoint, or none, would be taken in its place. Returns Errc::io (path and errno) or
+/// Errc::not_found naming the path and what is missing in it.
 Expected<RunFolder> open_run_folder(const config::RunConfig& config);
 
 /// Writes `text` to `path` by way of a temporary file and a rename.

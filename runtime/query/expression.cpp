@@ -228,6 +228,13 @@ Value Expression::evaluate(const proto::Trajectory& trajectory) const {
   return evaluate(static_cast<uint32_t>(nodes_.size() - 1), trajectory);
 }
 
+std::vector<std::string> Expression::metrics() const {
+  std::vector<std::string> names;
+  for (const Node& node : nodes_)
+    if (node.op == Op::metric) names.push_back(std::get<std::string>(node.constant));
+  return names;
+}
+
 bool Expression::needs_body() const {
   return std::ranges::any_of(
       nodes_, [](const Node& node) { return node.field != nullptr && node.field->needs_body; });

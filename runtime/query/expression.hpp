@@ -32,6 +32,8 @@ class Expression {
   Type type() const { return nodes_.back().type; }
   /// Whether it reads turns or columns; else proto::decode_head has all that it asks for.
   bool needs_body() const;
+  /// Returns the names of the metrics that it asks for.
+  std::vector<std::string> metrics() const;
   Value evaluate(const proto::Trajectory& trajectory) const;
   /// Of a query of type truth.
   bool holds(const proto::Trajectory& trajectory) const;

@@ -1,5 +1,7 @@
 #include "runtime/stream/index.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -108,26 +110,50 @@ Expected<void> write_sidecar(const std::filesystem::path& folder, uint32_t segme
 Expected<Index> Index::load(const std::filesystem::path& folder) {
   Index index;
   COHORT_ASSIGN(index.stream_, probe_stream(folder));
-  for (uint32_t segment : index.stream_.segments) COHORT_TRY(index.load_segment(folder, segment));
+  const IndexProof proof = IndexProof::read(folder, index.stream_.stream_id);
+  if (const uint32_t first = index.stream_.segments.front(); first > 0)
+    index.add(Damage{{0, 0}, 0, fmt::format("no file of the segments before {}", first), {}, {}});
+  for (uint32_t segment : index.stream_.segments)
+    COHORT_TRY(index.load_segment(folder, segment, proof));
+  for (Damage& lost : proof.lost_behind(index.stream_.segments.back(), index.next_number_))
+    index.add(std::move(lost));
   return index;
 }
 
-Expected<void> Index::load_segment(const std::filesystem::path& folder, uint32_t segment) {
+Expected<void> Index::load_segment(const std::filesystem::path& folder, uint32_t segment,
+                                   const IndexProof& proof) {
   COHORT_ASSIGN(std::vector<RecordInfo> entries,
                 trusted_sidecar(folder, segment, stream_.stream_id));
-  COHORT_ASSIGN(SegmentScanner scanner, SegmentScanner::open(folder, segment, stream_.stream_id,
-                                                             std::nullopt, ScanDepth::prefix));
+  const bool is_first = segment == stream_.segments.front();
+  const auto first = segment == 0 || !is_first ? std::optional(next_number_) : std::nullopt;
+  COHORT_ASSIGN(SegmentScanner scanner,
+                SegmentScanner::open(folder, segment, stream_.stream_id, first, ScanDepth::prefix));
   if (!entries.empty())
     scanner.seek(entries.back().id.offset + entries.back().size_bytes(), entries.back().number + 1);
   for (RecordInfo& info : entries) add(std::move(info));
-  while (true) {
+  bool is_cut = false;  // inside a record, and named
+  for (bool is_over = false; !is_over;) {
     COHORT_ASSIGN(ScanItem item, scanner.next());
-    if (item.state == ScanState::end || item.state == ScanState::torn) return {};
+    is_over = item.state == ScanState::end || item.state == ScanState::torn;
     if (item.state == ScanState::record) {
       add(std::move(item.info));
       ++scanned_records_;
+      continue;
     }
+    is_cut = item.state == ScanState::torn && segment != stream_.segments.back();
+    if (is_cut || item.state == ScanState::damaged)
+      add(Damage{item.info.id, item.info.number, std::move(item.what), {}, {}});
   }
+  next_number_ = scanner.next_number();
+  if (auto lost = proof.lost_in(segment, scanner.offset(), next_number_)) {
+    next_number_ = std::max(next_number_, proof.next_record_in(segment));
+    if (!is_cut) add(std::move(*lost));
+  }
+  return {};
+}
+
+void Index::add(Damage damage) {
+  if (damages_.size() < k_damages_max) damages_.push_back(std::move(damage));
 }
 
 void Index::add(RecordInfo info) {

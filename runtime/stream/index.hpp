@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "runtime/base/error.hpp"
+#include "runtime/stream/damage.hpp"
+#include "runtime/stream/index_proof.hpp"
 #include "runtime/stream/record.hpp"
 #include "runtime/stream/segment.hpp"
 
@@ -24,7 +26,7 @@ class Index {
   static Expected<Index> load(const std::filesystem::path& folder);
 
   const StreamInfo& stream() const { return stream_; }
-  /// All records in the order written; damaged ones are left out if their prefix is gone.
+  /// All records in the order written; those of damages() are not among them.
   const std::vector<RecordInfo>& records() const { return records_; }
   /// Returns the newest record of `key`, or null.
   const RecordInfo* find(const proto::TrajectoryKey& key) const;
@@ -34,16 +36,23 @@ class Index {
   std::vector<RecordInfo> of_step(uint64_t step) const;
   /// Returns how many records were found by reading segments, not in a sidecar.
   uint64_t scanned_records() const { return scanned_records_; }
+  /// What is missing: segments, records whose prefix is gone, records that an index alone still
+  /// has. Of bodies nothing is said here: Reader::read() checks them. At most k_damages_max.
+  const std::vector<Damage>& damages() const { return damages_; }
 
  private:
-  Expected<void> load_segment(const std::filesystem::path& folder, uint32_t segment);
+  Expected<void> load_segment(const std::filesystem::path& folder, uint32_t segment,
+                              const IndexProof& proof);
   void add(RecordInfo info);
+  void add(Damage damage);
 
   StreamInfo stream_;
   std::vector<RecordInfo> records_;
   std::map<proto::TrajectoryKey, size_t> newest_;  // -> records_
   std::multimap<uint64_t, size_t> by_step_;        // -> records_
   uint64_t scanned_records_ = 0;
+  std::vector<Damage> damages_;
+  uint64_t next_number_ = 0;  // behind the segments that are loaded
 };
 
 /// Returns the entries of a segment's sidecar up to the first that does not hold; none if there is

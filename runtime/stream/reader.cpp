@@ -22,9 +22,14 @@ Expected<Reader> Reader::open(const std::filesystem::path& folder) {
     return Error{Errc::not_found,
                  fmt::format("{}: no segment header has been written yet", folder.string())};
   reader.segment_ = reader.stream_.segments.front();
-  COHORT_ASSIGN(reader.scanner_,
-                SegmentScanner::open(folder, reader.segment_, reader.stream_.stream_id,
-                                     std::nullopt, ScanDepth::body));
+  COHORT_ASSIGN(
+      reader.scanner_,
+      SegmentScanner::open(folder, reader.segment_, reader.stream_.stream_id,
+                           reader.segment_ == 0 ? std::optional<uint64_t>(0) : std::nullopt,
+                           ScanDepth::body));
+  if (reader.segment_ > 0)
+    reader.lost_.push_back(
+        {{0, 0}, 0, fmt::format("no file of the segments before {}", reader.segment_), {}, {}});
   return reader;
 }
 
@@ -39,8 +44,31 @@ Expected<bool> Reader::advance_segment() {
   return true;
 }
 
+/// The stream seems to end here. The first time it is asked whether an index knows of more.
+Expected<std::optional<Record>> Reader::look_behind_end() {
+  if (std::exchange(is_end_checked_, true)) return std::optional<Record>{};
+  const IndexProof proof = IndexProof::read(folder_, stream_.stream_id);
+  // A live writer may have written since: what it has indexed is there when it is looked for now.
+  auto record = next();
+  if (!record || *record) {
+    is_end_checked_ = false;
+    return record;
+  }
+  lost_ = proof.lost_behind(segment_,
+                            std::max(scanner_->next_number(), proof.next_record_in(segment_)));
+  std::reverse(lost_.begin(), lost_.end());
+  if (auto lost = proof.lost_in(segment_, scanner_->offset(), scanner_->next_number()))
+    lost_.push_back(std::move(*lost));
+  return next();
+}
+
 Expected<std::optional<Record>> Reader::next() {
   bool is_final = false;  // a later segment exists: this one does not grow any more
+  if (!lost_.empty()) {
+    const Damage lost = std::move(lost_.back());
+    lost_.pop_back();
+    return Error{Errc::corrupt, fmt::format("{}: {}", folder_.string(), lost.describe())};
+  }
   while (true) {
     COHORT_ASSIGN(ScanItem item, scanner_->next());
     if (item.state == ScanState::record)
@@ -50,7 +78,7 @@ Expected<std::optional<Record>> Reader::next() {
                                               item.info.number, item.info.id.offset, item.what)};
     if (!is_final) {  // look for a successor first, then once more here: nothing slips between
       COHORT_ASSIGN(std::vector<uint32_t> segments, list_segments(folder_));
-      if (segments.empty() || segments.back() <= segment_) return std::optional<Record>{};
+      if (segments.empty() || segments.back() <= segment_) return look_behind_end();
       is_final = true;
       continue;
     }
@@ -60,7 +88,7 @@ Expected<std::optional<Record>> Reader::next() {
                            : std::string();
     COHORT_ASSIGN(bool is_advanced, advance_segment());
     if (!tail.empty()) return Error{Errc::corrupt, std::move(tail)};
-    if (!is_advanced) return std::optional<Record>{};
+    if (!is_advanced) return look_behind_end();
     is_final = false;
   }
 }
@@ -69,6 +97,8 @@ Expected<void> Reader::go_behind(const RecordInfo& info) {
   COHORT_ASSIGN(scanner_, SegmentScanner::open(folder_, info.id.segment, stream_.stream_id,
                                                std::nullopt, ScanDepth::body));
   segment_ = info.id.segment;
+  lost_.clear();  // Index::damages() tells of it
+  is_end_checked_ = true;
   scanner_->seek(info.id.offset + info.size_bytes(), info.number + 1);
   return {};
 }

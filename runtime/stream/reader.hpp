@@ -24,7 +24,8 @@ class Reader {
   const StreamInfo& stream() const { return stream_; }
 
   /// Returns the next record, or nothing at the end; call again to follow a writer. Returns
-  /// Errc::corrupt, which names the place, once for each damage; the next call goes on behind it.
+  /// Errc::corrupt, which names the place, once for each damage, and also for segments that are
+  /// missing and for an end that an index proves to be lost; the next call goes on behind it.
   Expected<std::optional<Record>> next();
 
   /// next() goes on behind the record of an index entry.
@@ -46,11 +47,14 @@ class Reader {
 
  private:
   Expected<bool> advance_segment();
+  Expected<std::optional<Record>> look_behind_end();
 
   std::filesystem::path folder_;
   StreamInfo stream_;
   std::optional<SegmentScanner> scanner_;
   uint32_t segment_ = 0;
+  bool is_end_checked_ = false;  // against the indexes
+  std::vector<Damage> lost_;     // not told yet, the last one first
   std::optional<Index> index_;
   std::map<uint32_t, File> files_;
 };

@@ -59,16 +59,16 @@ Expected<StreamInfo> probe_stream(const std::filesystem::path& folder) {
     info.is_packed = header->header.version >= k_format_version_packed;
     return info;
   }
-  if (damaged) {  // no header holds: the sidecar knows the id, the rest is as good as it looks
+  if (damaged) {  // no header holds: the rest is as good as it looks
     info.stream_id = damaged->stream_id;
     info.created_us = damaged->created_us;
     info.run_id = damaged->run_id;
-    for (uint32_t segment : info.segments)
-      if (auto id = stream_id_of_index(folder, segment)) {
-        info.stream_id = *id;
-        break;
-      }
   }
+  for (uint32_t segment : info.segments)  // a sidecar knows the id, also where a header is gone
+    if (auto id = stream_id_of_index(folder, segment)) {
+      info.stream_id = *id;
+      break;
+    }
   return info;
 }
 

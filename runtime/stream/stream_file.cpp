@@ -65,13 +65,18 @@ File::~File() {
 Expected<File> File::open(const std::filesystem::path& path, OpenMode mode) {
   File file;
   file.path_ = path;
-  file.fd_ = ::open(path.c_str(), flags_of(mode) | O_CLOEXEC, 0644);
+  // Opening a FIFO would wait for its other end; of what may be here the flag changes nothing.
+  file.fd_ = ::open(path.c_str(), flags_of(mode) | O_CLOEXEC | O_NONBLOCK, 0644);
   if (file.fd_ < 0) {
     int code = errno;
     if (code == ENOENT && mode != OpenMode::create)
       return Error{Errc::not_found, fmt::format("{}: no such file", path.string())};
     return file.error("open", code);
   }
+  struct stat status {};
+  if (::fstat(file.fd_, &status) != 0) return file.error("fstat", errno);
+  if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+    return Error{Errc::io, fmt::format("{}: not a regular file", path.string())};
   return file;
 }
 
@@ -228,18 +233,19 @@ Expected<std::filesystem::path> folder_of(const std::filesystem::path& run) {
 Expected<std::vector<uint32_t>> list_segments(const std::filesystem::path& folder) {
   constexpr std::string_view k_prefix = "segment-", k_suffix = ".cohort";
   std::error_code code;
-  std::filesystem::directory_iterator entries(folder, code);
+  std::filesystem::directory_iterator at(folder, code);
   if (code) return Error{Errc::not_found, fmt::format("{}: {}", folder.string(), code.message())};
   std::vector<uint32_t> segments;
-  for (const auto& entry : entries) {
-    std::string name = entry.path().filename().string();
+  for (const std::filesystem::directory_iterator end; !code && at != end; at.increment(code)) {
+    const std::string name = at->path().filename().string();
     std::string_view text = name;
     if (!text.starts_with(k_prefix) || !text.ends_with(k_suffix)) continue;
     text = text.substr(k_prefix.size(), text.size() - k_prefix.size() - k_suffix.size());
     uint32_t number = 0;
-    auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (status == std::errc{} && end == text.data() + text.size()) segments.push_back(number);
+    auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (status == std::errc{} && rest == text.data() + text.size()) segments.push_back(number);
   }
+  if (code) return Error{Errc::io, fmt::format("{}: {}", folder.string(), code.message())};
   std::sort(segments.begin(), segments.end());
   return segments;
 }

@@ -24,7 +24,8 @@ class File {
   File& operator=(File&& other) noexcept;
   ~File();
 
-  /// Returns Errc::not_found if there is no such file, Errc::io otherwise.
+  /// Returns Errc::not_found if there is no such file, Errc::io otherwise, and at once for what is
+  /// neither a file nor a folder (a FIFO, a device).
   static Expected<File> open(const std::filesystem::path& path, OpenMode mode);
 
   bool is_open() const { return fd_ >= 0; }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/stream/index.hpp"
+#include "runtime/stream/index_proof.hpp"
 #include "runtime/stream/segment.hpp"
 #include "runtime/stream/segment_steps.hpp"
 #include "runtime/stream/stream_file.hpp"
@@ -19,6 +20,7 @@ class Verifier {
 
   Expected<VerifyReport> run() {
     COHORT_ASSIGN(stream_, probe_stream(folder_));
+    proof_ = IndexProof::read(folder_, stream_.stream_id);
     uint32_t expected = 0;
     for (uint32_t segment : stream_.segments) {
       for (; expected < segment; ++expected) {
@@ -31,6 +33,8 @@ class Verifier {
       COHORT_TRY(scan(segment));
       expected = segment + 1;
     }
+    for (Damage& lost : proof_.lost_behind(stream_.segments.back(), next_number_))
+      add(std::move(lost));
     return std::move(report_);
   }
 
@@ -61,12 +65,14 @@ class Verifier {
     COHORT_ASSIGN(SegmentScanner scanner, SegmentScanner::open(folder_, segment, stream_.stream_id,
                                                                first, ScanDepth::body));
     ++report_.segments;
+    bool is_cut = false;  // inside a record, and named
     while (true) {
       COHORT_ASSIGN(ScanItem item, scanner.next());
       if (item.state == ScanState::end) break;
       if (item.state == ScanState::torn) {
         if (segment != stream_.segments.back()) {  // a writer finishes a segment before the next
           add(item);
+          is_cut = true;
           break;
         }
         std::error_code code;
@@ -84,25 +90,21 @@ class Verifier {
     }
     report_.bytes += scanner.offset();
     next_number_ = scanner.next_number();
+    if (auto lost = proof_.lost_in(segment, scanner.offset(), next_number_)) {
+      next_number_ = std::max(next_number_, proof_.next_record_in(segment));
+      if (!is_cut) add(std::move(*lost));
+    }
     return {};
   }
 
   std::filesystem::path folder_;
   StreamInfo stream_;
+  IndexProof proof_;
   VerifyReport report_;
   uint64_t next_number_ = 0;
 };
 
 }  // namespace
-
-std::string Damage::describe() const {
-  if (id.offset == 0)
-    return fmt::format("segment {} (its first record is {}): {}", id.segment, record, what);
-  std::string text = type ? std::string(to_string(*type)) : "type unknown";
-  if (key) text += " " + proto::to_string(*key);
-  return fmt::format("record {} ({}) in segment {} at {}: {}", record, text, id.segment, id.offset,
-                     what);
-}
 
 Expected<VerifyReport> verify(const std::filesystem::path& folder) {
   return Verifier(folder).run();
@@ -118,11 +120,14 @@ Expected<RepairReport> repair(const std::filesystem::path& folder) {
   if (found.last_good && found.last_good->id.segment == last)
     good_end = found.last_good->id.offset + found.last_good->size_bytes();
   for (const Damage& damage : found.damages) {
+    report.is_end_given_up |= damage.is_lost && damage.id.segment >= last;
+    if (damage.is_lost) continue;
     if (damage.id.segment == last && damage.id.offset == 0)
-      return report;  // without its header nothing in the segment can be told good or bad
+      return RepairReport{};  // without its header nothing in the segment can be told good or bad
     if (damage.id.segment == last && damage.id.offset >= good_end) ++report.cut_records;
   }
-  if (report.cut_records == 0 && found.torn_tail_bytes == 0) return report;
+  if (report.cut_records == 0 && found.torn_tail_bytes == 0 && !report.is_end_given_up)
+    return report;
   COHORT_ASSIGN(File file, File::open(segment_path(folder, last), OpenMode::append));
   COHORT_ASSIGN(uint64_t size, file.size());
   uint64_t keep = size < k_segment_header_bytes ? 0 : good_end;
@@ -132,6 +137,9 @@ Expected<RepairReport> repair(const std::filesystem::path& folder) {
   COHORT_TRY(file.sync());
   std::error_code ignored;
   std::filesystem::remove(index_path(folder, last), ignored);
+  for (const Damage& damage : found.damages)
+    if (damage.is_lost && damage.id.segment > last)
+      std::filesystem::remove(index_path(folder, damage.id.segment), ignored);
   // A segment that is cut may grow to the size that an entry knows, with other records.
   std::filesystem::remove(steps_path(folder), ignored);
   return report;

@@ -8,21 +8,10 @@
 #include <vector>
 
 #include "runtime/base/error.hpp"
+#include "runtime/stream/damage.hpp"
 #include "runtime/stream/record.hpp"
 
 namespace cohort::stream {
-
-inline constexpr size_t k_damages_max = 100;  // listed; all are counted
-
-struct Damage {
-  RecordId id;          // offset 0: the segment's header
-  uint64_t record = 0;  // number
-  std::string what;
-  std::optional<RecordType> type;  // from prefix or index sidecar, if either holds
-  std::optional<proto::TrajectoryKey> key;
-  /// Returns "record 12 (trajectory train/step 3/group 1/index 0) in segment 0 at 4096: …".
-  std::string describe() const;
-};
 
 struct VerifyReport {
   uint64_t records = 0;  // intact
@@ -41,11 +30,12 @@ Expected<VerifyReport> verify(const std::filesystem::path& folder);
 
 struct RepairReport {
   uint64_t cut_bytes = 0;
-  uint64_t cut_records = 0;  // damaged ones at the very end
+  uint64_t cut_records = 0;      // damaged ones at the very end
+  bool is_end_given_up = false;  // the indexes of a lost end are gone
 };
-/// Cuts the torn tail, and damaged records behind which the last segment has no intact one. Damage
-/// before an intact record stays: readers step over it. Returns Errc::closed if a writer is at
-/// work.
+/// Cuts the torn tail, and damaged records behind which the last segment has no intact one; of a
+/// lost end it removes the indexes that still name its records. Damage before an intact record
+/// stays: readers step over it. Returns Errc::closed if a writer is at work.
 Expected<RepairReport> repair(const std::filesystem::path& folder);
 
 }  // namespace cohort::stream

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 #include <random>
@@ -11,6 +12,7 @@
 #include "runtime/proto/codec.hpp"
 #include "runtime/stream/format.hpp"
 #include "runtime/stream/index.hpp"
+#include "runtime/stream/index_proof.hpp"
 #include "runtime/stream/packing.hpp"
 #include "runtime/stream/segment.hpp"
 #include "runtime/stream/segment_steps.hpp"
@@ -18,8 +20,6 @@
 
 namespace cohort::stream {
 namespace {
-
-constexpr size_t k_index_entries_max = 1024;  // in memory before they are written
 
 // Segments that wait for a sync(); beyond it, a roll syncs the oldest itself, so that neither open
 // files nor dirty pages pile up in a run that never syncs.
@@ -47,15 +47,41 @@ uint64_t random_stream_id() {
   return (uint64_t{device()} << 32) | device();
 }
 
+/// A segment that is written to, or waits for a sync(). STREAM-7: what an index says of it is held
+/// back until the disk has the records.
+struct Segment {
+  File file;
+  uint32_t number = 0;
+  File index;  // its sidecar, if it could be made
+  uint64_t index_offset = 0;
+  std::vector<Block> entries;  // of its records that no sync() has seen
+  uint64_t indexed = 0;        // entries in the sidecar that came from `entries`
+  SegmentSteps steps;
+  bool is_finished = false;
+
+  uint64_t count() const { return indexed + entries.size(); }
+
+  /// Writes the entries up to the count-th. The index is a cache: if it cannot be written, it ends
+  /// here and readers scan what is behind it.
+  void write_index(uint64_t count) {
+    const size_t n = std::min<uint64_t>(count - std::min(count, indexed), entries.size());
+    if (n == 0) return;
+    const iovec part{entries.data(), n * sizeof(Block)};
+    if (index.is_open() && index.write(index_offset, {&part, 1}))
+      index_offset += part.iov_len;
+    else
+      index = File{};
+    entries.erase(entries.begin(), entries.begin() + static_cast<ptrdiff_t>(n));
+    indexed += n;
+  }
+};
+
 }  // namespace
 
 /// `mutex` guards all but the members that open() sets.
 struct Writer::State {
   ~State() {
-    if (!is_closed && file) {
-      flush_index();
-      finish_segment();
-    }
+    if (!is_closed) finish_segment();
   }
 
   // -- set by open()
@@ -67,18 +93,13 @@ struct Writer::State {
 
   std::mutex sync_mutex;  // one sync at a time; taken before `mutex`
   mutable std::mutex mutex;
-  std::shared_ptr<File> file;  // current segment; sync() keeps it alive while it works
-  uint32_t segment = 0;
-  uint64_t offset = 0;        // where the next record goes
-  uint64_t written_back = 0;  // up to here the disk was told to begin
+  std::shared_ptr<Segment> current;  // sync() keeps it alive while it works
+  uint64_t offset = 0;               // where the next record goes
+  uint64_t written_back = 0;         // up to here the disk was told to begin
   uint64_t next_number = 0;
-  std::vector<std::shared_ptr<File>> unsynced;  // finished segments that sync() has not seen
-  bool is_folder_dirty = false;                 // a new name in the folder is not durable yet
-  File index;  // sidecar of the current segment, if it could be made
-  uint64_t index_offset = 0;
-  SegmentSteps steps;                // of the current segment
-  std::vector<Block> index_pending;  // entries not written yet
-  std::optional<Error> broken;       // set when the file's state is not known any more
+  std::vector<std::shared_ptr<Segment>> unsynced;  // finished ones that sync() has not seen
+  bool is_folder_dirty = false;                    // a new name in the folder is not durable yet
+  std::optional<Error> broken;  // set when the file's state is not known any more
   bool is_closed = false;
   WriterStats stats;
 
@@ -107,42 +128,71 @@ struct Writer::State {
   }
   /// Reads the last segment through, cuts its torn tail and goes on there; on damage goes on in a
   /// new segment and leaves the old one alone, since records behind the damage are good. So it does
-  /// behind a segment whose readers may know no packed records.
+  /// behind a segment whose readers may know no packed records. What an index proves to be lost
+  /// keeps its numbers, so that readers see the gap.
   Expected<void> recover(std::vector<uint32_t> segments) {
     recovered.is_reopened = true;
-    while (!segments.empty()) {
+    const IndexProof proof = IndexProof::read(folder, stream_id);
+    while (!segments.empty() && !proof.has(segments.back())) {
       COHORT_ASSIGN(bool is_dropped, drop_headless(segments.back()));
       if (!is_dropped) break;
       segments.pop_back();
     }
-    if (segments.empty()) return create_segment(0, 0);
-    uint32_t last = segments.back();
-    COHORT_ASSIGN(SegmentScanner scanner,
-                  SegmentScanner::open(folder, last, stream_id, std::nullopt, ScanDepth::body));
+    if (segments.empty() && !proof.last()) return create_segment(0, 0);
+    const uint32_t last = segments.empty() ? 0 : segments.back();
+    COHORT_ASSIGN(const Kept kept, segments.empty() ? Expected<Kept>(Kept{}) : read_through(last));
+    next_number = recovered.records = kept.next_number;
+    if (!kept.records.empty()) recovered.last = kept.records.back();
+    const bool is_lost = take_losses(proof, last, kept);
+    if (!is_lost) recovered.torn_bytes += kept.size - std::min(kept.size, kept.end);
+    if (recovered.damage.empty() && kept.version >= version())
+      return continue_segment(last, kept.end, kept.records);
+    if (!is_lost && kept.size > kept.end) {
+      COHORT_ASSIGN(File damaged, File::open(segment_path(folder, last), OpenMode::append));
+      COHORT_TRY(damaged.truncate(kept.end));
+    }
+    return create_segment(std::max(last, proof.last().value_or(0)) + 1, 0);
+  }
+  /// What an open stream's last segment has.
+  struct Kept {
     std::vector<RecordInfo> records;
+    uint64_t next_number = 0;
+    uint64_t end = 0, size = 0;  // [bytes] of the records, of the file
+    uint16_t version = k_format_version;
+  };
+  Expected<Kept> read_through(uint32_t number) {
+    COHORT_ASSIGN(SegmentScanner scanner,
+                  SegmentScanner::open(folder, number, stream_id, std::nullopt, ScanDepth::body));
+    Kept kept;
     while (true) {
       COHORT_ASSIGN(ScanItem item, scanner.next());
       if (item.state == ScanState::end || item.state == ScanState::torn) break;
       if (item.state == ScanState::record)
-        records.push_back(item.info);
+        kept.records.push_back(item.info);
       else if (recovered.damage.empty())
-        recovered.damage = fmt::format("segment {} at {}, record {}: {}", last, item.info.id.offset,
-                                       item.info.number, item.what);
+        recovered.damage = fmt::format("segment {} at {}, record {}: {}", number,
+                                       item.info.id.offset, item.info.number, item.what);
     }
-    next_number = scanner.next_number();
-    recovered.records = next_number;
-    if (!records.empty()) recovered.last = records.back();
+    kept.next_number = scanner.next_number();
+    kept.end = scanner.offset();
+    kept.version = scanner.version();
     std::error_code code;
-    uint64_t size = std::filesystem::file_size(scanner.path(), code);
-    recovered.torn_bytes += code || size < scanner.offset() ? 0 : size - scanner.offset();
-    const bool can_go_on = scanner.version() >= version();
-    if (recovered.damage.empty() && can_go_on)
-      return continue_segment(last, scanner.offset(), records);
-    if (!code && size > scanner.offset()) {
-      COHORT_ASSIGN(File damaged, File::open(scanner.path(), OpenMode::append));
-      COHORT_TRY(damaged.truncate(scanner.offset()));
-    }
-    return create_segment(last + 1, 0);
+    kept.size = std::filesystem::file_size(scanner.path(), code);
+    if (code) kept.size = kept.end;
+    if (const auto entries = read_sidecar(folder, number, stream_id);
+        kept.end == 0 && !entries.empty())  // the header that says it is gone
+      kept.next_number = entries.front().number;
+    return kept;
+  }
+  /// Takes the loss that an index proves, if there is one, for damage. Returns whether there is.
+  bool take_losses(const IndexProof& proof, uint32_t last, const Kept& kept) {
+    std::optional<Damage> lost = proof.lost_in(last, kept.end, kept.next_number);
+    const auto behind = proof.lost_behind(last, kept.next_number);
+    if (!lost && !behind.empty()) lost = behind.front();
+    if (!lost) return false;
+    if (recovered.damage.empty()) recovered.damage = lost->describe();
+    next_number = std::max(next_number, proof.next_record());
+    return true;
   }
   /// A segment whose header never got to disk holds nothing: removes it. Returns whether it did.
   Expected<bool> drop_headless(uint32_t segment_number) {
@@ -165,15 +215,20 @@ struct Writer::State {
     if (size > size_bytes) COHORT_TRY(opened.truncate(size_bytes));
     if (options.preallocate && size_bytes < options.segment_bytes)
       COHORT_TRY(opened.reserve(options.segment_bytes));
+    // Its writer may have died before a sync(): the new sidecar names what the disk has (STREAM-7).
+    COHORT_TRY(opened.sync());
     begin_at(std::move(opened), number, size_bytes, records);
-    return {};
+    return sync_folder(folder);
   }
 
   // -- with `mutex` held
   Expected<void> create_segment(uint32_t number, uint64_t record_size) {
     std::filesystem::path path = segment_path(folder, number);
-    uint64_t reserved =
-        std::max<uint64_t>(options.segment_bytes, k_segment_header_bytes + record_size);
+    uint64_t reserved = options.segment_bytes;
+    if (options.expected_bytes > 0)
+      reserved = std::min(reserved, k_segment_header_bytes + options.expected_bytes -
+                                        std::min(options.expected_bytes, stats.bytes));
+    reserved = std::max(reserved, k_segment_header_bytes + record_size);
     SegmentHeader header{.version = version(),
                          .segment = number,
                          .first_record = next_number,
@@ -197,26 +252,24 @@ struct Writer::State {
   }
   /// Goes on at `place` of a segment that has `records`, with a new sidecar.
   void begin_at(File opened, uint32_t number, uint64_t place, std::span<const RecordInfo> records) {
-    file = std::make_shared<File>(std::move(opened));
-    segment = number;
+    current = std::make_shared<Segment>();
+    current->file = std::move(opened);
+    current->number = number;
     offset = written_back = place;
-    index = File{};
-    index_pending.clear();
-    steps = SegmentSteps{};
-    for (const RecordInfo& info : records) steps.add(info);
+    for (const RecordInfo& info : records) current->steps.add(info);
     if (!write_sidecar(folder, number, stream_id, records)) return;
     if (auto sidecar = File::open(index_path(folder, number), OpenMode::append); sidecar)
-      index = std::move(*sidecar);
-    index_offset = k_index_header_bytes + records.size() * k_index_entry_bytes;
+      current->index = std::move(*sidecar);
+    current->index_offset = k_index_header_bytes + records.size() * k_index_entry_bytes;
   }
   Expected<void> roll(uint64_t record_size) {
-    flush_index();
-    leave_steps();
     if (unsynced.size() >= k_unsynced_segments_max) {
-      COHORT_TRY(unsynced.front()->sync());
+      COHORT_TRY(unsynced.front()->file.sync());
+      COHORT_TRY(sync_folder(folder));
+      leave_index(*unsynced.front(), unsynced.front()->count());
       unsynced.erase(unsynced.begin());
     }
-    return create_segment(segment + 1, record_size);
+    return create_segment(current->number + 1, record_size);
   }
   Expected<RecordId> write(RecordInfo info, uint64_t checksum, std::span<const std::byte> header,
                            std::span<const std::byte> columns) {
@@ -226,52 +279,44 @@ struct Writer::State {
     uint64_t size = info.size_bytes();
     if (offset > k_segment_header_bytes && offset + size > options.segment_bytes)
       COHORT_TRY(roll(size));
-    info.id = {segment, offset};
+    info.id = {current->number, offset};
     info.number = next_number;
     Block prefix = encode_prefix(info, checksum, stream_id);
     std::array<iovec, 5> parts = {part_of(prefix), part_of(header), padding_of(header.size()),
                                   part_of(columns), padding_of(columns.size())};
-    if (auto written = file->write(offset, parts); !written) {
-      if (auto cut = file->truncate(offset); !cut)
+    if (auto written = current->file.write(offset, parts); !written) {
+      if (auto cut = current->file.truncate(offset); !cut)
         broken = cut.error().with_context("stream is unusable after a failed write");
       return written.error();
     }
     offset += size;
     ++next_number;
-    steps.add(info);
+    current->steps.add(info);
     ++stats.records;
     stats.bytes += size;
     if (offset - written_back >= k_writeback_bytes) {
-      file->start_writeback(written_back, offset - written_back);
+      current->file.start_writeback(written_back, offset - written_back);
       written_back = offset;
     }
-    if (index.is_open()) index_pending.push_back(encode_index_entry(info, stream_id));
-    if (index_pending.size() >= k_index_entries_max) flush_index();
+    if (current->index.is_open()) current->entries.push_back(encode_index_entry(info, stream_id));
     return info.id;
   }
-  /// Appends the waiting entries. The index is a cache: if it cannot be written, it ends here and
-  /// readers scan what is behind it.
-  void flush_index() {
-    if (!index.is_open() || index_pending.empty()) return;
-    iovec part{index_pending.data(), index_pending.size() * sizeof(Block)};
-    if (index.write(index_offset, {&part, 1}))
-      index_offset += part.iov_len;
-    else
-      index = File{};
-    index_pending.clear();
-  }
-  /// Says which steps the segment holds, as long as it is as it is now.
-  void leave_steps() {
-    steps.finish(segment, offset);
-    (void)append_segment_steps(folder, steps, stream_id).has_value();  // readers do without it
+  /// The disk has the segment up to its count-th entry: the indexes may say so. Of a finished one
+  /// steps.index says which steps it holds, as long as it is as it is now.
+  void leave_index(Segment& segment, uint64_t count) {
+    segment.write_index(count);
+    if (segment.is_finished)  // readers do without it
+      (void)append_segment_steps(folder, segment.steps, stream_id).has_value();
   }
   /// Gives reserved space back and leaves the file to the next sync().
   void finish_segment() {
-    if (!file) return;
+    if (!current) return;
     if (options.preallocate && !broken)
-      (void)file->truncate(offset).has_value();  // a failure costs disk space only
-    unsynced.push_back(std::move(file));
-    file.reset();
+      (void)current->file.truncate(offset).has_value();  // a failure costs disk space only
+    current->steps.finish(current->number, offset);
+    current->is_finished = true;
+    unsynced.push_back(std::move(current));
+    current.reset();
   }
 };
 
@@ -355,42 +400,55 @@ Expected<RecordId> Writer::append_keyed(RecordType type, const RecordKey& key,
 }
 
 Expected<void> Writer::sync() {
+  struct Part {
+    std::shared_ptr<Segment> segment;
+    uint64_t entries = 0;
+    bool is_finished = false;
+  };
   std::lock_guard one_at_a_time(state_->sync_mutex);
-  std::vector<std::shared_ptr<File>> files;
+  std::vector<Part> parts;
   bool is_folder_dirty = false;
   {
     std::lock_guard lock(state_->mutex);
     if (state_->is_closed)
       return Error{Errc::closed, fmt::format("{}: the stream is closed", state_->folder.string())};
     if (state_->broken) return *state_->broken;
-    state_->flush_index();
-    files = std::exchange(state_->unsynced, {});
-    files.push_back(state_->file);
+    for (auto& finished : std::exchange(state_->unsynced, {})) {
+      const uint64_t entries = finished->count();
+      parts.push_back({std::move(finished), entries, true});
+    }
+    parts.push_back({state_->current, state_->current->count(), false});
     is_folder_dirty = std::exchange(state_->is_folder_dirty, false);
   }
   Expected<void> result;
-  for (const auto& file : files)
-    if (result) result = file->sync();
+  for (const Part& part : parts)
+    if (result) result = part.segment->file.sync();
   if (result && is_folder_dirty) result = sync_folder(state_->folder);
+  std::lock_guard lock(state_->mutex);
   if (!result) {  // the kernel may have dropped the dirty pages: nothing later can repair that
-    std::lock_guard lock(state_->mutex);
     state_->broken = result.error();
+    return result;
   }
-  return result;
+  for (const Part& part : parts) {
+    if (part.is_finished)
+      state_->leave_index(*part.segment, part.entries);
+    else  // it may have been finished meanwhile, by a record that this sync() has not seen
+      part.segment->write_index(part.entries);
+  }
+  return {};
 }
 
 Expected<void> Writer::close() {
   COHORT_TRY(sync());
   std::lock_guard one_at_a_time(state_->sync_mutex);
   std::lock_guard lock(state_->mutex);
-  state_->flush_index();
-  state_->leave_steps();
   state_->finish_segment();
   Expected<void> result;
-  for (const auto& file : state_->unsynced)  // appended between sync() and here
-    if (result) result = file->sync();
+  for (const auto& segment : state_->unsynced) {  // appended between sync() and here
+    if (result) result = segment->file.sync();
+    if (result) state_->leave_index(*segment, segment->count());
+  }
   state_->unsynced.clear();
-  state_->index = File{};
   state_->lock = FolderLock{};
   state_->is_closed = true;
   return result;

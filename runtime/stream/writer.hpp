@@ -7,7 +7,9 @@
 /// loses nothing that was acknowledged (a machine that loses power: nothing before the last
 /// sync()). STREAM-5: a failed append leaves the stream as it was: the writer cuts the file back.
 /// STREAM-6: with preallocate a full disk shows at open() or when a segment begins, never inside
-/// one.
+/// one. STREAM-7: an index names a record when a sync() has brought it to the disk, so an index
+/// that is ahead of its segment proves a loss (index_proof.hpp). Bound: 64 bytes of index per
+/// record that no sync() has seen, of at most five segments.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -32,15 +34,17 @@ struct WriterOptions {
   size_t segment_bytes = size_t{64} << 20;  // a larger record gets a segment of its own
   bool preallocate = true;                  // finds a full disk at the start of a segment
   Compression compression = Compression::none;
+  /// Of the whole stream, if it is known: no segment reserves more than what is left of it. 0: not.
+  uint64_t expected_bytes = 0;
 };
 
 /// The state in which open() found an existing stream.
 struct Recovered {
   bool is_reopened = false;
-  uint64_t records = 0;            // kept; also the number of the next record
+  uint64_t records = 0;            // kept; the next one has this number, or that behind a loss
   uint64_t torn_bytes = 0;         // of unfinished writes, cut off
   std::optional<RecordInfo> last;  // last good record, if its segment was read
-  std::string damage;              // damage of the last segment, which stays as it is
+  std::string damage;              // of the last segment or its index, which stay as they are
   /// Returns one line for the log, empty if there is nothing to say.
   std::string describe() const;
 };

@@ -2,6 +2,7 @@
 // second or two.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -268,6 +269,83 @@ TEST(Run, ReferenceAndKlTermsRun) {
   ASSERT_EQ(kl.size(), 4U);
   EXPECT_NEAR(kl.front(), 0, 1e-5) << "before the first update the policy is its reference";
   EXPECT_GT(kl.back(), 1e-6) << "afterwards it has moved away";
+}
+
+// -- what a start says of what it found ---------------------------------------
+
+TEST(Resume, WithoutAnyCheckpointIsAWarning) {
+  TempFolder folder;
+  Process run(tiny_run(folder, {"resume_from_checkpoint=true", "max_steps=1"}), folder);
+  ASSERT_EQ(run.wait(), 0) << run.err();
+  EXPECT_NE(run.err().find("resume_from_checkpoint: no run in " +
+                           (folder.path() / "frozen_lake").string() + " has a checkpoint"),
+            std::string::npos)
+      << run.err();
+}
+
+// The tail that a killed writer left is cut, and log, console and stream say so.
+TEST(Resume, TellsOfTheTornTailThatItCut) {
+  TempFolder folder;
+  Process first(tiny_run(folder, {"max_steps=1"}), folder);
+  ASSERT_EQ(first.wait(), 0) << first.err();
+  const std::filesystem::path path = run_folder(first);
+  const auto segment = path / "stream" / "segment-000000.cohort";
+  std::filesystem::remove(path / "stream" / "segment-000000.index");
+  std::filesystem::remove(path / "stream" / "steps.index");
+  std::filesystem::resize_file(segment, std::filesystem::file_size(segment) - 10);
+  Process again(tiny_run(folder, {"max_steps=2", "resume_from_checkpoint=true"}), folder);
+  ASSERT_EQ(again.wait(), 0) << again.err();
+  EXPECT_NE(again.err().find("cut a torn tail of "), std::string::npos) << again.err();
+  EXPECT_NE(test::slurp(path / "log" / "node_0.log").find("cut a torn tail of "),
+            std::string::npos);
+  Process events({test::binary("traj"), "records", path, "--type", "event"}, folder);
+  EXPECT_EQ(events.wait(), 0) << events.err();
+  EXPECT_NE(events.out().find(R"("kind":"stream")"), std::string::npos) << events.out();
+}
+
+TEST(Resume, ADamagedCheckpointNamesTheOneBefore) {
+  TempFolder folder;
+  Process first(tiny_run(folder, {"max_steps=2"}), folder);
+  ASSERT_EQ(first.wait(), 0) << first.err();
+  const auto checkpoints = std::filesystem::path(run_folder(first)) / "checkpoints";
+  std::filesystem::resize_file(checkpoints / "step_2" / "model.safetensors", 100);
+  Process again(tiny_run(folder, {"max_steps=3", "resume_from_checkpoint=true"}), folder);
+  EXPECT_EQ(again.wait(), 1) << again.err();
+  const std::string remedy = "resume_from_checkpoint=" + (checkpoints / "step_1").string();
+  const size_t at = again.err().find(remedy);
+  ASSERT_NE(at, std::string::npos) << again.err();
+  EXPECT_EQ(again.err().find(remedy, at + 1), std::string::npos) << again.err();
+}
+
+TEST(Resume, ACheckpointThatCannotBeReadIsOneLine) {
+  TempFolder folder;
+  const auto checkpoints = folder.path() / "frozen_lake" / "20200101-000000" / "checkpoints";
+  std::filesystem::create_directories(checkpoints);
+  std::filesystem::create_symlink("step_1", checkpoints / "step_1");  // ends nowhere
+  Process newest(tiny_run(folder, {"resume_from_checkpoint=true"}), folder);
+  EXPECT_EQ(newest.wait(), 1) << newest.err();
+  EXPECT_NE(newest.err().find("step_1: cannot be read: "), std::string::npos) << newest.err();
+  const std::string from = "resume_from_checkpoint=" + (checkpoints / "step_1").string();
+  Process named(tiny_run(folder, {from}), folder);
+  EXPECT_EQ(named.wait(), 2) << named.err();
+}
+
+TEST(Programs, AnEmptyNameIsNoRun) {
+  TempFolder folder;
+  for (const char* command : {"top", "serve"}) {
+    Process process({test::binary("actor-node"), command, ""}, folder);
+    EXPECT_EQ(process.wait(), 2) << process.err();
+    EXPECT_EQ(process.err().rfind("error: ", 0), 0U) << process.err();
+  }
+}
+
+TEST(Programs, AFullStdoutIsTwo) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
+  const std::string err = " > /dev/full 2> /dev/null";
+  for (const std::string& words : {"plan " + test::config_path(), std::string("--version")}) {
+    const int status = std::system((test::binary("actor-node") + " " + words + err).c_str());
+    EXPECT_EQ(WEXITSTATUS(status), 2) << words;
+  }
 }
 
 }  // namespace

@@ -137,6 +137,11 @@ TEST_F(TrajReplay, BisectFindsThePoisonousTrajectory) {
   const std::string where = "metric[\"actor/grad_norm\"] > " + std::to_string(norm / 2);
   const Said none = said_by({"bisect", poisoned, "--where", where});
   EXPECT_EQ(none.code, 2) << none.out;  // the rows are those of the healthy run
+  const Said unknown = said_by({"bisect", poisoned, "--where", "metric['actor/grad_nrm'] > 1"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_NE(unknown.err.find("has the metric 'actor/grad_nrm'; did you mean 'actor/grad_norm'?"),
+            std::string::npos)
+      << unknown.err;
   const Said found = said_by({"bisect", poisoned, "--where", where, "--step", "3", "--json"});
   EXPECT_EQ(found.code, 0) << found.out << found.err;
   const json said = json::parse(found.out);

@@ -163,6 +163,35 @@ TEST_F(TrajRewrite, DamageIsAnErrorUnlessItMayGo) {
   EXPECT_EQ(count_of(written(), RecordType::trajectory), 11U);
 }
 
+// Without a segment, whichever: nothing is written that does not say so.
+TEST_F(TrajRewrite, AMissingSegmentIsDamage) {
+  for (const uint32_t missing : {0U, 1U, 2U}) {
+    fs::remove_all(run());
+    fs::create_directory(run());
+    fill(stream(), 3, small_segments(4096));
+    ASSERT_EQ(list_segments(stream())->back(), 2U);
+    fs::remove(segment_path(stream(), missing));
+    for (const auto& words : {std::vector<std::string>{"compact", run(), "-o", out()},
+                              {"prune", run(), "-o", out(), "--keep-steps", ":9"},
+                              {"merge", out(), run()},
+                              {"compact", run(), "--in-place"}}) {
+      EXPECT_EQ(traj(words).code, 1) << words[0] << missing;
+      EXPECT_FALSE(fs::exists(out()));
+    }
+    const Said dropped = traj({"compact", run(), "-o", out(), "--drop-damaged"});
+    EXPECT_EQ(dropped.code, 0) << dropped.err;
+    EXPECT_NE(dropped.out.find("1 damaged records were left out"), std::string::npos)
+        << dropped.out << dropped.err;
+    fs::remove_all(out());
+  }
+}
+
+TEST_F(TrajRewrite, AStreamIsMergedOnce) {
+  const Said twice = traj({"merge", out(), run(), (run() / ".").string()});
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_NE(twice.err.find("are the same stream"), std::string::npos) << twice.err;
+}
+
 TEST_F(TrajRewrite, MergePutsRunsBehindOneAnother) {
   const fs::path more = folder_.path() / "more";
   fs::create_directory(more);

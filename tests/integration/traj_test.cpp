@@ -1,5 +1,6 @@
 // The traj binary on a stream of known records.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -222,6 +223,9 @@ TEST_F(Traj, VerifyNamesTheDamagedRecord) {
 }
 
 TEST_F(Traj, TornTailIsReportedAndRepaired) {
+  // A writer that died inside a record had indexed none of it.
+  std::filesystem::remove(index_path(stream(), 0));
+  std::filesystem::remove(stream() / "steps.index");
   std::string bytes = read_bytes(segment_path(stream(), 0));
   write_bytes(segment_path(stream(), 0), bytes.substr(0, bytes.size() - 10));
   Outcome out = traj("verify");
@@ -230,6 +234,72 @@ TEST_F(Traj, TornTailIsReportedAndRepaired) {
   EXPECT_TRUE(out.has("after record 14 ")) << out.text;
   EXPECT_TRUE(traj("verify", "--repair").has("repair: cut "));
   EXPECT_FALSE(traj("verify").has("torn tail"));
+}
+
+// Given a stream without one of its segments: each command says so, with exit code 1.
+TEST_F(Traj, WhatIsMissingIsSaidByEveryCommand) {
+  for (const uint32_t missing : {0U, 1U, 2U}) {
+    std::filesystem::remove_all(stream());
+    fill(stream(), 3, small_segments(4096));
+    ASSERT_EQ(list_segments(stream())->back(), 2U);
+    std::filesystem::remove(segment_path(stream(), missing));
+    for (const char* command : {"verify", "ls", "stats", "export --jsonl -", "csv", "records",
+                                "grep", "tail", "top --by score"}) {
+      const Outcome out = traj(command);
+      EXPECT_EQ(out.code, 1) << command << missing << out.text;
+      EXPECT_TRUE(out.has("damage") || out.has("left out")) << command << missing << out.text;
+    }
+    StreamFolder other;
+    fill(other.path(), 3, small_segments());
+    EXPECT_EQ(traj("diff", other.path().string()).code, 1);
+  }
+}
+
+// An end that an index still has, and one that no index ever had.
+TEST_F(Traj, ACutEndIsDamageWhereAnIndexProvesIt) {
+  const std::string bytes = read_bytes(segment_path(stream(), 0));
+  write_bytes(segment_path(stream(), 0),
+              bytes.substr(0, Index::load(stream())->records()[9].id.offset));
+  const Outcome out = traj("verify");
+  EXPECT_EQ(out.code, 1);
+  EXPECT_TRUE(out.has("records 9 to 15 are lost")) << out.text;
+  EXPECT_TRUE(traj("verify", "--repair").has("removed the indexes that named records"));
+  EXPECT_EQ(traj("ls").code, 0);
+}
+
+TEST_F(Traj, AStepThatIsNotThereIsTwo) {
+  for (const char* command :
+       {"ls", "stats", "records", "export --jsonl -", "csv", "top --by score"}) {
+    const Outcome out = traj(command, "--step 99");
+    EXPECT_EQ(out.code, 2) << command;
+    EXPECT_TRUE(out.has("is of step 99")) << out.text;
+    EXPECT_EQ(traj(command, "--step -1").code, 2) << command;
+  }
+  EXPECT_EQ(traj("records", "--type event --step 1").code, 0) << "the step is there";
+  EXPECT_EQ(traj("ls", "--limit -1").code, 2);
+  EXPECT_EQ(traj("tail", "-n -1").code, 2);
+  for (const char* seconds : {"-1", "nan", "inf"})
+    EXPECT_EQ(traj("tail", std::string("-f --for ") + seconds).code, 2) << seconds;
+}
+
+TEST_F(Traj, AFullStdoutIsTwo) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
+  for (const char* command : {"stats", "ls", "fields"}) {
+    const std::string run = command == std::string("fields") ? "" : run_.path().string();
+    const int status =
+        std::system((binary_ + " " + command + " " + run + " > /dev/full 2>/dev/null").c_str());
+    EXPECT_EQ(WEXITSTATUS(status), 2) << command;
+  }
+}
+
+TEST_F(Traj, AFifoInTheStreamIsRefused) {
+  std::filesystem::remove(segment_path(stream(), 0));
+  ASSERT_EQ(::mkfifo(segment_path(stream(), 0).c_str(), 0600), 0);
+  for (const char* command : {"verify", "ls"}) {
+    const Outcome out = traj(command);
+    EXPECT_EQ(out.code, 2);
+    EXPECT_TRUE(out.has("not a regular file")) << out.text;
+  }
 }
 
 TEST_F(Traj, ErrorsAreOneLineAndTwo) {

@@ -2,12 +2,15 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <atomic>
 #include <thread>
 
 #include "runtime/proto/codec.hpp"
 #include "runtime/stream/format.hpp"
+#include "runtime/stream/index.hpp"
 #include "runtime/stream/packing.hpp"
+#include "runtime/stream/segment_steps.hpp"
 #include "tests/support/stream_folder.hpp"
 
 namespace cohort::stream::test {
@@ -61,7 +64,7 @@ TEST_P(Stream, ReopenedStreamGoesOn) {
 
 TEST_P(Stream, CutAtEveryByteLeavesExactlyTheRecordsBefore) {  // STREAM-4
   StreamFolder folder;
-  fill(folder.path(), 1, small());
+  fill(folder.path(), 1, small(), false);  // it died before a sync(): no index knows of more
   auto records = infos_of(read_all(folder.path()));
   std::string whole = read_bytes(folder.segment(0));
   for (size_t cut = 0; cut < whole.size(); ++cut) {
@@ -144,6 +147,144 @@ TEST_P(Stream, MissingSegmentIsDamage) {
   ASSERT_TRUE(report);
   EXPECT_GE(report->damage_count, 1U);
   EXPECT_EQ(report->damages.front().id.segment, 1U);
+}
+
+/// What became of the last segment of a stream whose indexes are whole.
+enum class Loss { missing, emptied, zeroed, cut_between_records, cut_inside_a_record };
+constexpr std::array k_losses = {Loss::missing, Loss::emptied, Loss::zeroed,
+                                 Loss::cut_between_records, Loss::cut_inside_a_record};
+
+/// Makes a stream of several segments with that loss; returns how many records are left.
+size_t lose(const StreamFolder& folder, Loss loss, const WriterOptions& options) {
+  fill(folder.path(), 6, options);
+  const uint32_t last = list_segments(folder.path())->back();
+  EXPECT_GT(last, 1U);
+  std::vector<RecordInfo> inside;
+  size_t before = 0;
+  for (const RecordInfo& info : infos_of(read_all(folder.path())))
+    if (info.id.segment == last)
+      inside.push_back(info);
+    else
+      ++before;
+  const std::string bytes = read_bytes(folder.segment(last));
+  const size_t end = inside.back().id.offset;
+  if (loss == Loss::missing) std::filesystem::remove(folder.segment(last));
+  if (loss == Loss::emptied) write_bytes(folder.segment(last), "");
+  if (loss == Loss::zeroed) write_bytes(folder.segment(last), std::string(bytes.size(), '\0'));
+  if (loss == Loss::cut_between_records) write_bytes(folder.segment(last), bytes.substr(0, end));
+  if (loss == Loss::cut_inside_a_record)
+    write_bytes(folder.segment(last), bytes.substr(0, end + 70));
+  return before + (loss < Loss::cut_between_records ? 0 : inside.size() - 1);
+}
+
+// STREAM-7: an index names what was on the disk, so it proves a loss; with either index gone too.
+TEST_P(Stream, AnEndThatAnIndexProvesIsDamage) {
+  for (const Loss loss : k_losses)
+    for (const char* gone : {"", "steps.index", "sidecar"}) {
+      SCOPED_TRACE(std::to_string(static_cast<int>(loss)) + gone);
+      StreamFolder folder;
+      const size_t left = lose(folder, loss, small(2048));
+      const uint32_t last =
+          read_segment_steps(folder.path(), probe_stream(folder.path())->stream_id).rbegin()->first;
+      if (gone == std::string("sidecar")) std::filesystem::remove(index_path(folder.path(), last));
+      if (gone == std::string("steps.index")) std::filesystem::remove(folder.path() / gone);
+      const auto report = verify(folder.path());
+      ASSERT_TRUE(report) << report.error().detail;
+      EXPECT_EQ(report->damage_count, 1U);
+      EXPECT_EQ(report->records, left);
+      EXPECT_EQ(Index::load(folder.path())->damages().size(), 1U);
+      size_t damages = 0;
+      EXPECT_EQ(read_all(folder.path(), &damages).size(), left);
+      EXPECT_EQ(damages, 1U);
+    }
+}
+
+TEST_P(Stream, AWriterTellsALossAndKeepsItsNumbers) {
+  for (const Loss loss : k_losses) {
+    SCOPED_TRACE(static_cast<int>(loss));
+    StreamFolder folder;
+    const size_t left = lose(folder, loss, small(2048));
+    {
+      auto writer = Writer::open(folder.path(), small(2048));
+      ASSERT_TRUE(writer) << writer.error().detail;
+      EXPECT_NE(writer->recovered().describe().find("lost"), std::string::npos)
+          << writer->recovered().describe();
+      ASSERT_TRUE(writer->append_trajectory(small_trajectory(9, 0, 0)));
+      ASSERT_TRUE(writer->close());
+    }
+    size_t damages = 0;
+    const auto records = read_all(folder.path(), &damages);
+    ASSERT_EQ(records.size(), left + 1);
+    EXPECT_EQ(records.back().info.number, 31U) << "those before it are the lost ones'";
+    EXPECT_GE(damages, 1U);
+    EXPECT_GE(verify(folder.path())->damage_count, 1U);
+  }
+}
+
+TEST_P(Stream, RepairGivesALostEndUp) {
+  for (const Loss loss : k_losses) {
+    SCOPED_TRACE(static_cast<int>(loss));
+    StreamFolder folder;
+    const size_t left = lose(folder, loss, small(2048));
+    const auto repaired = repair(folder.path());
+    ASSERT_TRUE(repaired) << repaired.error().detail;
+    EXPECT_TRUE(repaired->is_end_given_up);
+    EXPECT_EQ(verify(folder.path())->damage_count, 0U);
+    EXPECT_EQ(read_all(folder.path()).size(), left);
+  }
+}
+
+TEST_P(Stream, AnIndexNamesWhatASyncHasBroughtToTheDisk) {  // STREAM-7
+  StreamFolder folder;
+  auto writer = Writer::open(folder.path(), small(2048));
+  ASSERT_TRUE(writer);
+  const auto entries = [&] {
+    size_t count = 0;
+    const std::vector<uint32_t> segments = list_segments(folder.path()).value();
+    for (const uint32_t segment : segments)
+      count += read_sidecar(folder.path(), segment, probe_stream(folder.path())->stream_id).size();
+    return count;
+  };
+  for (uint32_t i = 0; i < 8; ++i)
+    ASSERT_TRUE(writer->append_trajectory(small_trajectory(1, i, 0)));
+  ASSERT_GT(list_segments(folder.path())->size(), 1U);
+  EXPECT_EQ(entries(), 0U);
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "steps.index"));
+  ASSERT_TRUE(writer->sync());
+  EXPECT_EQ(entries(), 8U);
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "steps.index"));
+}
+
+// A segment before others: each way of reading says it once.
+TEST_P(Stream, AMissingSegmentIsSaidByEachReader) {
+  for (const uint32_t missing : {0U, 1U}) {
+    SCOPED_TRACE(missing);
+    StreamFolder folder;
+    fill(folder.path(), 6, small(2048));
+    std::filesystem::remove(folder.segment(missing));
+    EXPECT_EQ(Index::load(folder.path())->damages().size(), 1U);
+    size_t damages = 0;
+    read_all(folder.path(), &damages);
+    EXPECT_EQ(damages, 1U);
+  }
+}
+
+TEST(StreamFile, AFifoIsRefusedAtOnce) {
+  StreamFolder folder;
+  ASSERT_EQ(::mkfifo(folder.segment(0).c_str(), 0600), 0);
+  const auto read = Reader::open(folder.path());
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().detail.find("not a regular file"), std::string::npos);
+  EXPECT_FALSE(verify(folder.path()));
+}
+
+TEST_P(Stream, ASegmentReservesNoMoreThanIsExpected) {
+  StreamFolder folder;
+  auto writer = Writer::open(folder.path(), {.expected_bytes = size_t{1} << 20});
+  ASSERT_TRUE(writer);
+  struct stat status {};
+  ASSERT_EQ(::stat(folder.segment(0).c_str(), &status), 0);
+  EXPECT_LT(status.st_blocks * 512, 2 << 20) << "of 64 MiB that a segment may have";
 }
 
 TEST_P(Stream, RepairCutsTornTailAndDamagedEndOnly) {

@@ -18,6 +18,12 @@ std::string refusal(const std::string& text) {
   return added ? "" : added.error().detail;
 }
 
+TEST(ImportRows, ALongValueIsNotEchoed) {
+  const std::string text = refusal(row(R"(, "index": ")" + std::string(10000, 'x') + "\""));
+  EXPECT_LT(text.size(), 300U);
+  EXPECT_NE(text.find("rows.jsonl"), std::string::npos) << text;
+}
+
 TEST(ImportRows, ARowIsATrajectoryOfTraining) {
   ImportedRows rows("rows.jsonl", "theirs");
   ASSERT_TRUE(rows.add(row(R"(, "values": [0.25, 0.5], "prompt": "1+1=", "response": "2")"), 1));

@@ -107,6 +107,7 @@ class RolloutActorTest : public ::testing::Test {
   /// How a lease ended: its report's number, or its error; "" while it has not.
   struct End {
     std::string text;
+    std::string detail;  // of the error
     LeaseReport report;
   };
   std::shared_ptr<End> ask(const Lease& lease) {
@@ -118,7 +119,10 @@ class RolloutActorTest : public ::testing::Test {
                 end->report = report;
                 end->text = fmt::format("lease {}", report.number);
               },
-              [end](const caf::error& e) { end->text = std::string(to_string(from_caf(e).code)); });
+              [end](const caf::error& e) {
+                end->text = std::string(to_string(from_caf(e).code));
+                end->detail = from_caf(e).detail;
+              });
     });
     scheduler_.run();
     return end;
@@ -297,6 +301,18 @@ TEST_F(RolloutActorTest, WhatAnEngineStillSaysOfACancelledLeaseIsNotHeard) {  //
   play();
   EXPECT_EQ(again->text, "lease 2");
   EXPECT_EQ(sent_.size(), 1U);
+}
+
+TEST_F(RolloutActorTest, ATurnWithoutATokenSaysThatTheLogitsAreNotFinite) {
+  serve(1);
+  auto end = ask(lease(1, 0));
+  engine_->answer(engine_->in_flight().at(0), [](compute::TurnOutput& x) {
+    x.tokens.clear(), x.logp.clear(), x.versions.clear();
+    x.stop = compute::TurnStop::error;
+  });
+  scheduler_.run();
+  EXPECT_NE(end->detail.find("logits of version 1 are not finite"), std::string::npos)
+      << end->detail;
 }
 
 TEST_F(RolloutActorTest, AnEngineThatBreaksItsPromiseEndsTheLeaseWithTheReason) {

@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "runtime/base/main_frame.hpp"
 #include "tools/actor-node/become_runner.hpp"
 #include "tools/actor-node/cluster_command.hpp"
 #include "tools/actor-node/data_command.hpp"
@@ -24,13 +25,11 @@ CLI::App* add_runner_command(CLI::App& app, const char* name, const char* help) 
   return command;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app{"Cohort: reinforcement-learning post-training of language models as actors"};
   app.set_version_flag("--version", std::string("actor-node ") + cohort::k_version);
   app.require_subcommand(1);
-  CLI::App* run =
+  CLI::App* run_options =
       add_runner_command(app, "run", "run a configuration, on this host or on a cluster");
   CLI::App* logprobs =
       add_runner_command(app, "logprobs",
@@ -84,6 +83,12 @@ int main(int argc, char** argv) {
   if (top->parsed()) return cohort::top_command(top_options);
   if (logprobs->parsed() || exported->parsed() || evaluated->parsed() || chat->parsed())
     return cohort::exec_runner(argv);
-  if (run->parsed()) return cohort::become_runner(argv);
+  if (run_options->parsed()) return cohort::become_runner(argv);
   return cohort::cluster_command(cluster_options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return cohort::run_main("error: ", [&] { return run(argc, argv); });
 }

@@ -11,6 +11,7 @@
 
 #include "actors/node/node_actor.hpp"
 #include "actors/run/recorded_run.hpp"
+#include "actors/run/run_book.hpp"
 #include "actors/run/run_report.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/log.hpp"
@@ -75,6 +76,13 @@ Expected<void> open_stream(Session& session) {
   COHORT_ASSIGN(stream::Writer writer,
                 stream::Writer::open(session.folder.path / "stream", options));
   session.writer = std::make_shared<stream::Writer>(std::move(writer));
+  if (const std::string found = session.writer->recovered().describe(); !found.empty()) {
+    COHORT_ASSIGN([[maybe_unused]] stream::RecordId event_id,
+                  session.writer->append_json(
+                      stream::RecordType::event,
+                      actors::event_record("stream", session.folder.resume_step.value_or(0),
+                                           "start", found)));
+  }
   COHORT_ASSIGN(
       [[maybe_unused]] stream::RecordId config_id,
       session.writer->append_json(
@@ -83,6 +91,32 @@ Expected<void> open_stream(Session& session) {
   COHORT_ASSIGN([[maybe_unused]] stream::RecordId plan_id,
                 session.writer->append_json(stream::RecordType::plan, session.plan.plan_json));
   return session.writer->sync();
+}
+
+/// What the start has found: no checkpoint, or what the stream of a resumed run had lost or still
+/// has of damage.
+void tell_found(const Session& session) {
+  if (!session.folder.warning.empty())
+    session.log->event(observe::EventLevel::warning, 0, session.folder.warning);
+  if (!session.writer) return;
+  const std::string found = session.writer->recovered().describe();
+  if (found.empty()) return;
+  const std::string text =
+      fmt::format("stream {}: {}", (session.folder.path / "stream").string(), found);
+  log::warn("{}", text);
+  session.log->event(observe::EventLevel::warning, session.folder.resume_step.value_or(0), text,
+                     "stream");
+}
+
+void warn_if_slow(const Session& session) {
+  double gflops = compute::measured_gemm_gflops();
+  log::info("gemm 512^3: {:.1f} GFLOP/s on one thread", gflops);
+  if (gflops < compute::k_gemm_gflops_expected)
+    session.log->event(
+        observe::EventLevel::warning, 0,
+        fmt::format("matrix products run at {:.1f} GFLOP/s: other work has the cores, or the "
+                    "reference BLAS is in use (install libopenblas0-pthread)",
+                    gflops));
 }
 
 /// The links whose ends are in this process.
@@ -338,6 +372,21 @@ int refuse(Session& session, int code, const Error& error) {
   return fail(code, error);
 }
 
+/// A checkpoint that does not load, as the error says: the one before it may.
+std::string remedy(const Session& session, const actors::RunResult& result) {
+  const std::filesystem::path& from = session.folder.resume_from;
+  if (result.is_ok || result.steps > 0 || from.empty() ||
+      result.error.find(from.string()) == std::string::npos)
+    return "";
+  const auto before = actors::checkpoint_before(from);
+  if (!before) return "";
+  const bool is_verl = session.config.dialect == config::Dialect::verl;
+  return fmt::format("; to go on from the checkpoint before it: {}={}",
+                     is_verl ? "trainer.resume_mode=resume_path trainer.resume_from_path"
+                             : "resume_from_checkpoint",
+                     before->folder.string());
+}
+
 void show_end(Session& session, const actors::RunResult& result, bool is_started_again) {
   if (!session.dashboard) return;
   observe::Board& board = session.dashboard->board();
@@ -424,15 +473,10 @@ int run_command(const RunCommand& command) {
                                    warning.key, warning.text));
   for (const std::string& line : keys_without_effect(session.config, command.input.config_path))
     session.log->event(observe::EventLevel::info, 0, "without effect: " + line);
-  double gflops = compute::measured_gemm_gflops();
-  log::info("gemm 512^3: {:.1f} GFLOP/s on one thread", gflops);
-  if (gflops < compute::k_gemm_gflops_expected)
-    session.log->event(
-        observe::EventLevel::warning, 0,
-        fmt::format("matrix products run at {:.1f} GFLOP/s: other work has the cores, or the "
-                    "reference BLAS is in use (install libopenblas0-pthread)",
-                    gflops));
+  tell_found(session);
+  warn_if_slow(session);
   actors::RunResult result = run_actors(session, signals);
+  result.error += remedy(session, result);
   if (session.writer)
     if (auto closed = session.writer->close(); !closed && result.is_ok) {
       result.is_ok = false;

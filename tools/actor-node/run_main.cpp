@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <vector>
 
+#include "runtime/base/main_frame.hpp"
 #include "runtime/platform/fork_server.hpp"
 #include "tools/actor-node/card_command.hpp"
 #include "tools/actor-node/chat_command.hpp"
@@ -32,9 +33,7 @@ void add_cluster_options(CLI::App& run, cohort::ClusterRun& cluster) {
       ->capture_default_str();
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int start(int argc, char** argv) {
   std::vector<std::string> forked;
   std::vector<const char*> words(argv, argv + argc);
   if (cohort::platform::is_fork_server(argc, argv)) {
@@ -95,4 +94,10 @@ int main(int argc, char** argv) {
   if (exported->parsed()) return cohort::export_command(export_options);
   if (evaluated->parsed()) return cohort::evaluate_command(evaluate_options);
   return card->parsed() ? cohort::card_command(card_options) : cohort::run_command(command);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return cohort::run_main("error: ", [&] { return start(argc, argv); });
 }

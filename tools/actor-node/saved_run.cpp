@@ -100,7 +100,10 @@ std::vector<std::pair<uint32_t, uint64_t>> peaks_of(const Json& record) {
 
 Expected<SavedRun> SavedRun::open(const fs::path& folder, observe::Board& board) {
   SavedRun run;
-  run.folder_ = fs::absolute(folder).lexically_normal();
+  std::error_code code;
+  run.folder_ = fs::absolute(folder, code).lexically_normal();
+  if (code || folder.empty())
+    return Error{Errc::not_found, "'" + folder.string() + "' is no run folder"};
   if (!run.folder_.has_filename()) run.folder_ = run.folder_.parent_path();
   const fs::path config_file = run.folder_ / "config.yaml";
   auto yaml = read_file(config_file, k_file_bytes_max);

@@ -44,9 +44,11 @@ int serve_command(const ServeCommand& command) {
   if (!run) return fail(2, run.error());
   RunBrowserOptions options{run->folder(), run->tokenizer(), {}};
   for (size_t i = 1; i < command.runs.size(); ++i) {
-    const auto other = std::filesystem::absolute(command.runs[i]).lexically_normal();
-    if (!std::filesystem::exists(other / "metrics.jsonl"))
-      return fail(2, {Errc::not_found, other.string() + " is no run folder: no metrics.jsonl"});
+    std::error_code code;
+    const auto other = std::filesystem::absolute(command.runs[i], code).lexically_normal();
+    if (code || !std::filesystem::exists(other / "metrics.jsonl", code))
+      return fail(
+          2, {Errc::not_found, "'" + command.runs[i] + "' is no run folder: no metrics.jsonl"});
     options.others.push_back(other);
   }
   (*server)->open_run(std::move(options));

@@ -47,7 +47,7 @@ void print(const TopCommand& command, const TopData& top, const observe::Console
     if (::isatty(STDOUT_FILENO) != 0) size.columns = observe::terminal_size(STDOUT_FILENO).columns;
     for (const std::string& line : observe::top_picture(top, now, size)) text += line + "\n";
   }
-  observe::write_text(STDOUT_FILENO, text);
+  std::fwrite(text.data(), 1, text.size(), stdout);  // run_main looks whether it was written
 }
 
 Expected<void> draw_on_and_on(const TopCommand& command, TopSource& source, TopData top,

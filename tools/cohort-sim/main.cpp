@@ -9,6 +9,7 @@
 #include <map>
 
 #include "runtime/base/log.hpp"
+#include "runtime/base/main_frame.hpp"
 #include "tools/cohort-sim/cluster.hpp"
 #include "tools/cohort-sim/pace.hpp"
 
@@ -33,9 +34,7 @@ int print_pace(uint64_t first_seed, uint64_t seeds) {
   return is_sound ? 0 : 1;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int start(int argc, char** argv) {
   CLI::App app{"Cohort's cluster on a virtual clock, with seeded faults"};
   uint64_t seed = 1, seeds = 1;
   sim::SimOptions options;
@@ -89,4 +88,10 @@ int main(int argc, char** argv) {
       done, faults, events, spans, virtual_s, wall_s, static_cast<double>(done) / wall_s,
       virtual_s / wall_s, digest);
   return is_violated ? 1 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return cohort::run_main("error: ", [&] { return start(argc, argv); });
 }

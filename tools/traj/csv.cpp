@@ -76,7 +76,9 @@ Expected<void> csv(const CsvOptions& options) {
   const Choice choice{options.step, options.kind, 0};
   // The header names what occurs, so all are read before the first row. The second pass tells of
   // what is damaged.
-  (void)for_each_trajectory(reader, choice,
+  Choice first_pass = choice;
+  first_pass.is_quiet = true;
+  (void)for_each_trajectory(reader, first_pass,
                             [&](const stream::RecordInfo&, const proto::Trajectory& x) {
                               for (const proto::RewardPart& part : x.reward_parts)
                                 columns.rewards.insert(part.name);

@@ -48,6 +48,9 @@ Expected<Side> read_side(const std::string& run) {
   COHORT_ASSIGN(stream::Reader reader, open_run(run));
   Side side{std::move(reader), {}, {}, {}};
   COHORT_ASSIGN(const stream::Index* index, side.reader.index());
+  if (!index->damages().empty())  // what is missing would pass for a difference, or for none
+    return Error{Errc::corrupt, fmt::format("{}: {}; `traj verify` says more", run,
+                                            index->damages().front().describe())};
   for (const stream::RecordInfo& info : index->trajectories())
     side.trajectories[*info.key.trajectory] = info;
   for (const stream::RecordInfo& info : std::vector(index->records()))

@@ -21,6 +21,18 @@ constexpr std::array k_keys = {
     "response",       "ground_truth",    "tag",          "data_source", "stop_reason",
     "weight_version", "teacher_logprobs"};
 
+/// A text as a message shows it: its beginning, if it is long.
+std::string short_text(const std::string& text) {
+  constexpr size_t k_shown_max = 60;
+  if (text.size() <= k_shown_max) return text;
+  size_t end = k_shown_max;  // not inside a character of UTF-8
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  return fmt::format("{}… ({} bytes)", text.substr(0, end), text.size());
+}
+std::string shown(const Json& value) {
+  return short_text(value.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
 /// One row while it is read; the first fault stays.
 class RowReader {
  public:
@@ -36,7 +48,8 @@ class RowReader {
   Expected<void> check_keys() const {
     for (const auto& [key, value] : row_.items())
       if (std::ranges::find(k_keys, key) == k_keys.end())
-        return fault(fmt::format("unknown key '{}'; known: {}", key, fmt::join(k_keys, ", ")));
+        return fault(
+            fmt::format("unknown key '{}'; known: {}", short_text(key), fmt::join(k_keys, ", ")));
     return {};
   }
   Expected<const Json*> list(const char* key) const {
@@ -49,7 +62,7 @@ class RowReader {
     const Json* found = find(key);
     if (found == nullptr) return fallback;
     if (!found->is_number_unsigned() || found->get<uint64_t>() > max)
-      return fault(fmt::format("'{}' is {}, no whole number up to {}", key, found->dump(), max));
+      return fault(fmt::format("'{}' is {}, no whole number up to {}", key, shown(*found), max));
     return found->get<uint64_t>();
   }
   Expected<std::string> text(const char* key, std::string fallback) const {
@@ -66,7 +79,7 @@ class RowReader {
     std::vector<int32_t> ids;
     for (const Json& id : *list) {
       if (!id.is_number_unsigned() || id.get<uint64_t>() > std::numeric_limits<int32_t>::max())
-        return fault(fmt::format("'tokens': entry {} is {}, no token id", ids.size(), id.dump()));
+        return fault(fmt::format("'tokens': entry {} is {}, no token id", ids.size(), shown(id)));
       ids.push_back(id.get<int32_t>());
     }
     if (ids.size() < 2) return fault("'tokens' has fewer than 2 entries: a prompt and an answer");
@@ -80,7 +93,7 @@ class RowReader {
       const bool is_bit = entry.is_boolean() || entry == 0 || entry == 1;
       if (!is_bit)
         return fault(
-            fmt::format("'mask': entry {} is {}, neither 0 nor 1", mask.size(), entry.dump()));
+            fmt::format("'mask': entry {} is {}, neither 0 nor 1", mask.size(), shown(entry)));
       mask.push_back(entry == true || entry == 1 ? 1 : 0);
     }
     if (mask.size() != tokens)
@@ -106,7 +119,7 @@ class RowReader {
       ++next;
       const Json& value = (*list)[at];
       if (!value.is_number() || !std::isfinite(value.get<double>()))
-        return fault(fmt::format("'{}': entry {} is {}, no finite number", key, at, value.dump()));
+        return fault(fmt::format("'{}': entry {} is {}, no finite number", key, at, shown(value)));
       column[t] = value.get<float>();
     }
     return column;
@@ -119,7 +132,8 @@ class RowReader {
     const Json named = found->is_object() ? *found : Json{{"reward", *found}};
     for (const auto& [name, value] : named.items()) {
       if (!value.is_number() || !std::isfinite(value.get<double>()))
-        return fault(fmt::format("'rewards': {} is {}, no finite number", name, value.dump()));
+        return fault(
+            fmt::format("'rewards': {} is {}, no finite number", short_text(name), shown(value)));
       parts.push_back({name, value.get<double>(), 1, ""});
     }
     if (parts.empty()) return fault("'rewards' is empty");

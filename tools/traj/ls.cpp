@@ -52,6 +52,7 @@ Expected<void> ls(const LsOptions& options) {
                          : fmt::format("{}-{}", x.weight_version_min, x.weight_version_max),
                      printable(x.stop_reason), std::string(fate_of(x))});
       });
+  if (!result && result.error().code == Errc::not_found) return result;
   if (options.is_json)
     fmt::print("{}\n", json.dump());
   else

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -36,7 +37,7 @@ CLI::App* add_command(CLI::App& app, Options& options, const char* name, const c
 }
 
 void add_choice(CLI::App* command, Options& options) {
-  command->add_option("--step", options.step, "only this step");
+  command->add_option("--step", options.step, "only this step")->check(traj::whole_number());
   command->add_option("--kind", options.kind, "train | val | val_greedy | warm_start")
       ->check(CLI::IsMember({"train", "val", "val_greedy", "warm_start"}));
 }
@@ -112,7 +113,7 @@ void add_query_commands(CLI::App& app, Options& x) {
   grep->add_option("PATTERN", x.pattern, "a literal text; none: every text");
   grep->add_flag("--regex", x.is_regex, "PATTERN is a regular expression");
   grep->add_option("--where", x.where, k_where);
-  grep->add_option("--limit", x.limit, "at most so many trajectories");
+  grep->add_option("--limit", x.limit, "at most so many trajectories")->check(traj::whole_number());
   grep->add_flag("--count", x.is_count, "only how many trajectories");
   grep->add_flag("--json", x.is_json, "one JSON object a line");
   add_choice(grep, x);
@@ -123,15 +124,27 @@ void add_query_commands(CLI::App& app, Options& x) {
     top->add_option("--by", x.by, "a query that is a number, e.g. score, or length - sampled")
         ->required();
     top->add_option("--where", x.where, k_where);
-    top->add_option("-n,--count", x.count, "so many")->capture_default_str();
+    top->add_option("-n,--count", x.count, "so many")
+        ->check(traj::whole_number())
+        ->capture_default_str();
     add_choice(top, x);
   }
   CLI::App* tail = add_command(app, x, "tail", "the last trajectories, and those that come");
   tail->add_flag("-f,--follow", x.is_following, "go on with what is appended");
-  tail->add_option("-n,--count", x.count, "so many of those that are there")->capture_default_str();
+  tail->add_option("-n,--count", x.count, "so many of those that are there")
+      ->check(traj::whole_number())
+      ->capture_default_str();
   tail->add_option("--where", x.where, k_where);
-  tail->add_option("--limit", x.limit, "end after so many trajectories");
-  tail->add_option("--for", x.for_s, "end after so many seconds of following");
+  tail->add_option("--limit", x.limit, "end after so many trajectories")
+      ->check(traj::whole_number());
+  tail->add_option("--for", x.for_s, "end after so many seconds of following (0: no end)")
+      ->check([](const std::string& text) {
+        double seconds = 0;
+        const bool is_number = CLI::detail::lexical_cast(text, seconds);
+        return is_number && std::isfinite(seconds) && seconds >= 0
+                   ? std::string()
+                   : "'" + text + "' is no number of seconds from 0 on";
+      });
   CLI::App* diff = add_command(app, x, "diff", "where two runs first differ; exit 1 if they do");
   diff->add_option("OTHER", x.other, "the second run")->required();
   diff->add_flag("--json", x.is_json, "one JSON object");
@@ -167,7 +180,7 @@ void add_rewriting_commands(CLI::App& app, Options& x) {
 void add_commands(CLI::App& app, Options& x) {
   CLI::App* ls = add_command(app, x, "ls", "list trajectories");
   add_choice(ls, x);
-  ls->add_option("--limit", x.limit, "at most so many");
+  ls->add_option("--limit", x.limit, "at most so many")->check(traj::whole_number());
   ls->add_flag("--json", x.is_json, "one JSON array");
   CLI::App* show = add_command(app, x, "show", "one trajectory, readable");
   show->add_option("KEY", x.key, "STEP/GROUP/INDEX")->required();
@@ -194,7 +207,7 @@ void add_commands(CLI::App& app, Options& x) {
       ->capture_default_str();
   CLI::App* records = add_command(app, x, "records", "the JSON records, one a line");
   records->add_option("--type", x.type, "run_config | plan | phase | weight_version | …");
-  records->add_option("--step", x.step, "only this step");
+  records->add_option("--step", x.step, "only this step")->check(traj::whole_number());
 }
 
 }  // namespace

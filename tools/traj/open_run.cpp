@@ -34,14 +34,35 @@ Expected<stream::Record> find_trajectory(stream::Reader& reader, const proto::Tr
                                          const std::string& run) {
   COHORT_ASSIGN(auto record, reader.find(key));
   if (record) return std::move(*record);
+  COHORT_ASSIGN(const stream::Index* index, reader.index());
+  if (tell_losses(*index) > 0)
+    return Error{Errc::corrupt, fmt::format("{}: no trajectory {} in what is left of the stream",
+                                            run, proto::to_string(key))};
   return Error{Errc::not_found, fmt::format("{}: no trajectory {}; `traj ls` lists them", run,
                                             proto::to_string(key))};
+}
+
+uint64_t tell_losses(const stream::Index& index) {
+  for (const stream::Damage& damage : index.damages())
+    fmt::print(stderr, "traj: damage: {}\n", damage.describe());
+  return index.damages().size();
+}
+
+Expected<void> to_result(uint64_t losses, uint64_t damaged, std::string_view what) {
+  std::string text;
+  if (damaged > 0) text = fmt::format("{} damaged {} left out", damaged, what);
+  if (losses > 0)
+    text += fmt::format(
+        "{}the stream is damaged in {} place{}, and this is what is left; `traj verify` says more",
+        text.empty() ? "" : "; ", losses, losses == 1 ? "" : "s");
+  return text.empty() ? Expected<void>() : Error{Errc::corrupt, std::move(text)};
 }
 
 Expected<void> for_each_trajectory(
     stream::Reader& reader, const Choice& choice,
     const std::function<void(const stream::RecordInfo&, const proto::Trajectory&)>& f) {
   COHORT_ASSIGN(const stream::Index* index, reader.index());
+  const uint64_t losses = choice.is_quiet ? 0 : tell_losses(*index);
   uint64_t count = 0, damaged = 0;
   for (const stream::RecordInfo& info : index->trajectories()) {
     if ((choice.step && info.key.step != choice.step) ||
@@ -56,11 +77,14 @@ Expected<void> for_each_trajectory(
       continue;
     }
     ++damaged;
-    fmt::print(stderr, "traj: left out: {}\n", trajectory.error().detail);
+    if (!choice.is_quiet) fmt::print(stderr, "traj: left out: {}\n", trajectory.error().detail);
   }
-  if (damaged > 0)
-    return Error{Errc::corrupt, fmt::format("{} damaged trajectories left out", damaged)};
-  return {};
+  if (choice.step && count == 0 && losses == 0)
+    return Error{Errc::not_found,
+                 fmt::format("no trajectory{} is of step {}; `traj stats` lists the steps",
+                             choice.kind ? fmt::format(" of kind {}", to_string(*choice.kind)) : "",
+                             *choice.step)};
+  return to_result(losses, damaged, "trajectories");
 }
 
 bool is_success(const proto::Trajectory& trajectory) {

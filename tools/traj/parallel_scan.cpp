@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/stream/index_proof.hpp"
 #include "runtime/stream/reader.hpp"
 #include "runtime/stream/segment.hpp"
 
@@ -28,11 +29,21 @@ struct Match {
   std::string text;
 };
 
+/// Where a segment began and ended, to see whether the next one follows on it.
+struct Reach {
+  uint32_t segment = 0;
+  bool is_begun = false;         // its header holds
+  uint64_t first = 0, next = 0;  // numbers of its first record and behind its last one
+  uint64_t end = 0;              // [bytes]
+  bool is_cut = false;           // inside a record, and named
+};
+
 /// What one thread found.
 struct Share {
   std::vector<Seen> seen;
   std::vector<Match> matches;
   std::vector<std::pair<stream::RecordId, std::string>> damages;
+  std::vector<Reach> reaches;
   Expected<void> result;
 };
 
@@ -55,14 +66,23 @@ class Scan {
     COHORT_ASSIGN(auto scanner,
                   stream::SegmentScanner::open(folder_, segment, stream_.stream_id, std::nullopt,
                                                stream::ScanDepth::body));
+    Reach reach{segment, scanner.offset() > 0, scanner.next_number(), 0, 0, false};
+    COHORT_TRY(scan(scanner, place + 1 == stream_.segments.size(), reach, share));
+    reach.next = scanner.next_number();
+    reach.end = scanner.offset();
+    share.reaches.push_back(reach);
+    return {};
+  }
+
+  Expected<void> scan(stream::SegmentScanner& scanner, bool is_last, Reach& reach, Share& share) {
     while (true) {
       COHORT_ASSIGN(ScanItem item, scanner.next());
-      const bool is_last = place + 1 == stream_.segments.size();
       if (item.state == ScanState::end || (item.state == ScanState::torn && is_last)) return {};
       if (item.state == ScanState::record) {
         take(item, share);
         continue;
       }
+      if (item.info.id.offset == 0) reach.is_begun = false;
       const bool is_known = item.is_prefix_intact && is_asked(item.info);
       if (is_known)
         share.seen.push_back(
@@ -71,7 +91,8 @@ class Scan {
         share.damages.emplace_back(item.info.id,
                                    fmt::format("{}: record {} at {}: {}", scanner.path().string(),
                                                item.info.number, item.info.id.offset, item.what));
-      if (item.state == ScanState::torn) return {};
+      reach.is_cut = item.state == ScanState::torn;
+      if (reach.is_cut) return {};
     }
   }
 
@@ -108,16 +129,42 @@ void merge_into(std::vector<Seen>& all, const std::vector<Seen>& more) {
   std::inplace_merge(all.begin(), all.begin() + middle, all.end());
 }
 
-ScanAnswer answer_of(std::vector<Share>& shares) {
+/// Adds what is missing between the segments and behind them.
+void add_losses(const stream::IndexProof& proof, std::vector<Reach> reaches,
+                std::vector<std::pair<stream::RecordId, std::string>>& damages) {
+  std::ranges::sort(reaches, {}, &Reach::segment);
+  const auto add = [&](const stream::Damage& damage) {
+    damages.emplace_back(damage.id, damage.describe());
+  };
+  uint64_t next = 0;
+  for (const Reach& reach : reaches) {
+    if (reach.is_begun && reach.first != next)
+      add({{reach.segment, 0},
+           next,
+           fmt::format("the segment starts with record {}: records are missing", reach.first),
+           {},
+           {}});
+    next = std::max(reach.next, next);
+    const auto lost = proof.lost_in(reach.segment, reach.end, next);
+    if (lost && !reach.is_cut) add(*lost);
+    if (lost) next = std::max(next, proof.next_record_in(reach.segment));
+  }
+  for (const stream::Damage& lost : proof.lost_behind(reaches.back().segment, next)) add(lost);
+}
+
+ScanAnswer answer_of(const stream::IndexProof& proof, std::vector<Share>& shares) {
   ScanAnswer answer;
   std::vector<Seen> seen;
   std::vector<Match> matches;
   std::vector<std::pair<stream::RecordId, std::string>> damages;
+  std::vector<Reach> reaches;
   for (Share& share : shares) {
     merge_into(seen, share.seen);
     std::ranges::move(share.matches, std::back_inserter(matches));
     std::ranges::move(share.damages, std::back_inserter(damages));
+    std::ranges::move(share.reaches, std::back_inserter(reaches));
   }
+  add_losses(proof, std::move(reaches), damages);
   for (size_t i = 0; i < seen.size(); ++i)
     if (i + 1 == seen.size() || seen[i].key != seen[i + 1].key) ++answer.trajectories;
   std::ranges::sort(matches, {}, &Match::of);
@@ -136,6 +183,7 @@ ScanAnswer answer_of(std::vector<Share>& shares) {
 Expected<ScanAnswer> scan_newest(const std::filesystem::path& stream, const ScanQuestion& question,
                                  size_t threads) {
   COHORT_ASSIGN(const stream::Reader reader, stream::Reader::open(stream));
+  const auto proof = stream::IndexProof::read(stream, reader.stream().stream_id);
   if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
   threads = std::min(threads, reader.stream().segments.size());
   std::vector<Share> shares(threads);
@@ -145,7 +193,7 @@ Expected<ScanAnswer> scan_newest(const std::filesystem::path& stream, const Scan
   scan.run(shares[0]);
   for (std::thread& helper : helpers) helper.join();
   for (const Share& share : shares) COHORT_TRY(share.result);
-  return answer_of(shares);
+  return answer_of(proof, shares);
 }
 
 }  // namespace cohort::traj

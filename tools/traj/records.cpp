@@ -16,8 +16,11 @@ Expected<void> records(const RecordsOptions& options) {
                              options.type)};
   COHORT_ASSIGN(stream::Reader reader, open_run(options.run));
   COHORT_ASSIGN(const stream::Index* index, reader.index());
+  const uint64_t losses = tell_losses(*index);
   uint64_t damaged = 0;
+  bool is_step_there = !options.step;
   for (const stream::RecordInfo& info : index->records()) {
+    is_step_there |= options.step && info.key.step == options.step;
     if (info.type == stream::RecordType::trajectory || (type && info.type != *type) ||
         (options.step && info.key.step != options.step))
       continue;
@@ -32,8 +35,10 @@ Expected<void> records(const RecordsOptions& options) {
                stream::to_string(info.type),
                nlohmann::ordered_json::parse(record->text(), nullptr, false).dump());
   }
-  if (damaged > 0) return Error{Errc::corrupt, fmt::format("{} damaged records left out", damaged)};
-  return {};
+  if (!is_step_there && losses == 0)
+    return Error{Errc::not_found,
+                 fmt::format("{}: no record is of step {}", options.run, *options.step)};
+  return to_result(losses, damaged, "records");
 }
 
 }  // namespace cohort::traj

@@ -68,7 +68,15 @@ class Rewriter {
 
  private:
   Expected<void> lock_sources() {
+    std::map<fs::path, fs::path> names;  // by what they are
     for (const fs::path& source : options_.sources) {
+      std::error_code code;
+      const auto [other, is_new] = names.try_emplace(fs::canonical(source, code), source);
+      if (code) return io_error(source, "path", code.value());
+      if (!is_new)
+        return Error{Errc::invalid_argument,
+                     fmt::format("{} and {} are the same stream; name each run once",
+                                 other->second.string(), source.string())};
       auto lock = stream::FolderLock::take(source);
       if (!lock && lock.error().code == Errc::closed)
         return Error{Errc::closed, source.string() +
@@ -99,6 +107,8 @@ class Rewriter {
   Expected<void> find_newest() {
     for (size_t i = 0; i < options_.sources.size(); ++i) {
       COHORT_ASSIGN(const stream::Index index, stream::Index::load(options_.sources[i]));
+      for (const uint32_t segment : index.stream().segments)
+        report_.source_bytes += size_of(options_.sources[i], segment);
       for (const stream::RecordInfo& info : index.trajectories()) {
         const auto [at, is_new] = newest_.try_emplace(*info.key.trajectory, Place{i, info.number});
         if (!is_new && !options_.last_wins)
@@ -133,14 +143,12 @@ class Rewriter {
       if (!writer_) {
         const auto as_it_is =
             reader.stream().is_packed ? stream::Compression::zstd : stream::Compression::none;
-        COHORT_ASSIGN(writer_,
-                      stream::Writer::open(
-                          folder_, {.run_id = reader.stream().run_id,
-                                    .compression = options_.compression.value_or(as_it_is)}));
+        COHORT_ASSIGN(writer_, stream::Writer::open(
+                                   folder_, {.run_id = reader.stream().run_id,
+                                             .compression = options_.compression.value_or(as_it_is),
+                                             .expected_bytes = report_.source_bytes}));
       }
       COHORT_TRY(copy(reader, i));
-      for (const uint32_t segment : reader.stream().segments)
-        report_.source_bytes += size_of(options_.sources[i], segment);
     }
     return writer_->close();
   }

@@ -72,6 +72,7 @@ Expected<void> stats(const StatsOptions& options) {
                           [&](const stream::RecordInfo& info, const proto::Trajectory& x) {
                             steps[{x.key.kind, x.key.step}].add(info, x);
                           });
+  if (!result && result.error().code == Errc::not_found) return result;
   if (options.is_json) {
     auto json = nlohmann::ordered_json::array();
     for (const auto& [key, x] : steps) json.push_back(to_json(key, x));

@@ -26,6 +26,7 @@ class Tail {
   /// Prints the last ones of what is there; the reader's next record is the one behind them.
   Expected<void> print_last(stream::Reader& reader) {
     COHORT_ASSIGN(const stream::Index* index, reader.index());
+    losses_ = tell_losses(*index);
     const std::vector<stream::RecordInfo>& records = index->records();
     std::vector<stream::RecordInfo> lines;  // the last one first
     uint64_t left = options_.count;
@@ -60,6 +61,9 @@ class Tail {
     return {};
   }
 
+  /// Errc::corrupt if something was left out.
+  Expected<void> result() const { return to_result(losses_, damaged_, "records"); }
+
  private:
   bool is_enough() const { return options_.limit > 0 && printed_ >= options_.limit; }
 
@@ -72,6 +76,7 @@ class Tail {
   Expected<void> print(const Expected<stream::Record>& record) {
     if (!record && record.error().code != Errc::corrupt) return record.error();
     if (!record) {
+      ++damaged_;
       fmt::print(stderr, "traj: left out: {}\n", record.error().detail);
       return {};
     }
@@ -97,7 +102,8 @@ class Tail {
 
   const TailOptions& options_;
   query::Expression where_;
-  uint64_t printed_ = 0;  // trajectories
+  uint64_t printed_ = 0;               // trajectories
+  uint64_t losses_ = 0, damaged_ = 0;  // told on stderr
 };
 
 }  // namespace
@@ -109,7 +115,8 @@ Expected<void> tail(const TailOptions& options) {
   COHORT_ASSIGN(stream::Reader reader, open_run(options.run));
   Tail tail(options, std::move(where));
   COHORT_TRY(tail.print_last(reader));
-  return options.is_following ? tail.follow(reader) : Expected<void>();
+  if (options.is_following) COHORT_TRY(tail.follow(reader));
+  return tail.result();
 }
 
 }  // namespace cohort::traj

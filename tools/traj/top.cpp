@@ -49,6 +49,7 @@ Expected<void> top(const TopOptions& options) {
         std::ranges::pop_heap(ranked, is_before);
         ranked.pop_back();
       });
+  if (!result && result.error().code == Errc::not_found) return result;
   std::ranges::sort_heap(ranked, is_before);
   Table table({"VALUE", "KIND", "STEP/GROUP/INDEX", "SCORE", "TOKENS", "STOP"});
   for (const Ranked& each : ranked)

@@ -1,7 +1,8 @@
 #include "tools/traj/traj_program.hpp"
 
 #include <cstdio>
-#include <exception>
+
+#include "runtime/base/main_frame.hpp"
 
 namespace cohort::traj {
 namespace {
@@ -24,14 +25,18 @@ int run(CLI::App& app, int argc, char** argv,
 
 }  // namespace
 
+CLI::Validator whole_number() {
+  return {[](const std::string& text) {
+            const bool is_whole = !text.empty() && text.size() <= 19 &&
+                                  text.find_first_not_of("0123456789") == std::string::npos;
+            return is_whole ? std::string() : "'" + text + "' is no whole number from 0 on";
+          },
+          "N"};
+}
+
 int run_program(CLI::App& app, int argc, char** argv,
                 const std::function<Expected<void>(const CLI::App&)>& command) {
-  try {
-    return run(app, argc, argv, command);
-  } catch (const std::exception& e) {  // fmt::print on a closed pipe, or a formula that threw
-    std::fprintf(stderr, "traj: %s\n", e.what());
-    return 2;
-  }
+  return run_main("traj: ", [&] { return run(app, argc, argv, command); });
 }
 
 }  // namespace cohort::traj

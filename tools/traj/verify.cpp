@@ -31,6 +31,8 @@ Expected<void> verify(const VerifyOptions& options) {
     COHORT_ASSIGN(stream::RepairReport repaired, stream::repair(folder));
     fmt::print("repair: cut {} bytes, {} damaged records among them\n", repaired.cut_bytes,
                repaired.cut_records);
+    if (repaired.is_end_given_up)
+      fmt::print("repair: removed the indexes that named records which are lost at the end\n");
   }
   double start = now_seconds();
   COHORT_ASSIGN(stream::VerifyReport report, stream::verify(folder));

@@ -75,11 +75,13 @@ AtomicFolder::~AtomicFolder() {
 }
 
 Expected<AtomicFolder> AtomicFolder::create(const fs::path& target) {
-  fs::path clean = fs::absolute(target).lexically_normal();
+  std::error_code code;
+  fs::path clean = fs::absolute(target, code).lexically_normal();
+  if (code || target.empty())
+    return Error{Errc::io, "'" + target.string() + "': no folder can be made there"};
   if (!clean.has_filename()) clean = clean.parent_path();  // "dir/" names dir
   fs::path temporary = clean;
   temporary += ".tmp-" + std::to_string(::getpid());
-  std::error_code code;
   fs::remove_all(temporary, code);
   fs::create_directories(temporary, code);
   if (code) return Error{Errc::io, temporary.string() + ": " + code.message()};

@@ -321,12 +321,14 @@ Expected<model::HfConfig> describe(const State& s, const fs::path& folder,
   described.shape = s.options.model;
   if (length > 0) described.shape.max_position = length;
   s.describe_head(described);
-  if (fs::exists(folder / "train_state.json")) return described;  // of ours: it says the rest
+  std::error_code unreadable;  // then it is as if it were not there
+  if (fs::exists(folder / "train_state.json", unreadable))
+    return described;  // of ours: it says the rest
   described.dtype = weights.has_only("BF16") ? "bfloat16" : "float32";
   // A folder of weights alone: the tokenizer is where the options say.
   described.name_or_path = s.options.described.name_or_path;
-  if (described.name_or_path.empty() || fs::exists(folder / "tokenizer.json"))
-    described.name_or_path = fs::absolute(folder).lexically_normal().string();
+  if (described.name_or_path.empty() || fs::exists(folder / "tokenizer.json", unreadable))
+    described.name_or_path = fs::absolute(folder, unreadable).lexically_normal().string();
   return described;
 }
 

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 
+#include "runtime/base/suggest.hpp"
 #include "runtime/query/expression.hpp"
 #include "tools/traj/recompute/trained_run.hpp"
 
@@ -102,6 +104,21 @@ class Search {
   uint64_t updates_ = 0;
 };
 
+/// A number that no row has would make the predicate false of all of them.
+Expected<void> check_metrics(TrainedRun& run, const query::Expression& where) {
+  std::set<std::string> known;
+  for (const uint64_t step : run.steps()) {
+    COHORT_ASSIGN(const nlohmann::json row, run.row(step));
+    for (const auto& [name, value] : numbers_of(row)) known.insert(name);
+  }
+  for (const std::string& name : where.metrics())
+    if (!known.contains(name))
+      return Error{Errc::not_found, fmt::format("{}: no row of its {} steps has the metric '{}'{}",
+                                                run.name(), run.steps().size(), name,
+                                                did_you_mean(name, {known.begin(), known.end()}))};
+  return {};
+}
+
 Expected<uint64_t> first_step(TrainedRun& run, const query::Expression& where) {
   for (const uint64_t step : run.steps()) {
     COHORT_ASSIGN(const nlohmann::json row, run.row(step));
@@ -189,6 +206,7 @@ Expected<void> bisect(const BisectOptions& options) {
   COHORT_ASSIGN(const query::Expression where,
                 query::Expression::parse(options.where, query::Type::truth));
   COHORT_ASSIGN(TrainedRun run, TrainedRun::open(options.run));
+  COHORT_TRY(check_metrics(run, where));
   uint64_t step = options.step.value_or(0);
   if (step == 0) {
     COHORT_ASSIGN(step, first_step(run, where));

@@ -43,7 +43,9 @@ CLI::App* add_command(CLI::App& app, Options& x, const char* name, const char* w
       ->required();
   command->add_option("overrides", x.question.overrides,
                       "key=value: keys of the run's config, in its dialect");
-  command->add_option("--step", x.question.step, "the step of training")->required();
+  command->add_option("--step", x.question.step, "the step of training")
+      ->check(traj::whole_number())
+      ->required();
   command->add_flag("--json", x.is_json, "one JSON object per trajectory");
   return command;
 }
@@ -58,8 +60,10 @@ void add_replay(CLI::App& app, Options& x) {
   CLI::App* replay = app.add_subcommand("replay", "proves that a run is what it recorded");
   replay->add_option("RUN", x.question.run, "run folder")->required();
   replay->add_option("--steps", x.steps, "A:B, the first and the last step (default: all)");
-  replay->add_option("--checkpoint", x.checkpoint,
-                     "start from the checkpoint of this step (default: the newest before A)");
+  replay
+      ->add_option("--checkpoint", x.checkpoint,
+                   "start from the checkpoint of this step (default: the newest before A)")
+      ->check(traj::whole_number());
   replay->add_flag("--json", x.is_json, "one JSON object");
   replay->add_flag("--rollout", x.is_rollout,
                    "sample the recorded trajectories again, and compare each token");
@@ -69,7 +73,8 @@ void add_replay(CLI::App& app, Options& x) {
       ->add_option("--speed", x.speed,
                    "with --actors: full (default), or recorded: trajectories come as they came")
       ->check(CLI::IsMember({"full", "recorded"}));
-  replay->add_option("--limit", x.limit, "with --rollout: at most so many trajectories");
+  replay->add_option("--limit", x.limit, "with --rollout: at most so many trajectories")
+      ->check(traj::whole_number());
   replay->footer(
       "Without --rollout: the updates, each parameter hash compared with the recorded one. Last "
       "line: `replay: N of N steps equal` (or trajectories). Exit codes: 0 all are equal, 1 the "
@@ -109,7 +114,8 @@ void add_bisect(CLI::App& app, Options& x) {
       ->add_option("--where", x.bisect.where,
                    "a query over the numbers of a row, e.g. 'metric[\"actor/grad_norm\"] > 10'")
       ->required();
-  bisect->add_option("--step", x.bisect.step, "in this step (default: the first it holds for)");
+  bisect->add_option("--step", x.bisect.step, "in this step (default: the first it holds for)")
+      ->check(traj::whole_number());
   bisect->add_flag("--json", x.bisect.is_json, "one JSON object");
 }
 
