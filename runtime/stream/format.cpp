@@ -154,12 +154,14 @@ Block encode_index_header(const IndexHeader& x) {
   put_field(block, 8, k_index_version);
   put_field(block, 12, x.segment);
   put_field(block, 16, x.stream_id);
+  put_field(block, 24, x.proven);
   seal(block, x.stream_id);
   return block;
 }
 
 std::optional<IndexHeader> decode_index_header(BlockView bytes) {
-  IndexHeader x{get_field<uint32_t>(bytes, 12), get_field<uint64_t>(bytes, 16)};
+  IndexHeader x{get_field<uint32_t>(bytes, 12), get_field<uint64_t>(bytes, 16),
+                get_field<uint64_t>(bytes, 24)};
   if (std::memcmp(bytes.data(), k_index_magic.data(), k_index_magic.size()) != 0 ||
       get_field<uint16_t>(bytes, 8) != k_index_version || !is_sealed(bytes, x.stream_id))
     return std::nullopt;

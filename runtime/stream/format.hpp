@@ -101,6 +101,7 @@ std::optional<DecodedPrefix> decode_prefix(BlockView bytes, uint64_t stream_id);
 struct IndexHeader {
   uint32_t segment = 0;
   uint64_t stream_id = 0;
+  uint64_t proven = 0;  // so many entries name records that a sync() has brought to the disk
 };
 Block encode_index_header(const IndexHeader& x);
 std::optional<IndexHeader> decode_index_header(BlockView bytes);

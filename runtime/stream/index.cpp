@@ -98,7 +98,7 @@ Expected<SidecarAnswer> search_sidecar(const std::filesystem::path& folder, uint
 Expected<void> write_sidecar(const std::filesystem::path& folder, uint32_t segment,
                              uint64_t stream_id, std::span<const RecordInfo> records) {
   std::vector<std::byte> bytes((records.size() + 1) * k_index_entry_bytes);
-  Block header = encode_index_header({segment, stream_id});
+  Block header = encode_index_header({segment, stream_id, records.size()});
   std::memcpy(bytes.data(), header.data(), header.size());
   for (size_t i = 0; i < records.size(); ++i) {
     Block entry = encode_index_entry(records[i], stream_id);

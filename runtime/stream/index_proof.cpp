@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "runtime/stream/format.hpp"
-#include "runtime/stream/segment_steps.hpp"
 #include "runtime/stream/stream_file.hpp"
 
 namespace cohort::stream {
@@ -32,21 +31,19 @@ std::vector<uint32_t> list_sidecars(const std::filesystem::path& folder) {
   return numbers;
 }
 
-/// The last whole entry of a sidecar, if it holds.
+/// The last proven entry of a sidecar, if it holds.
 std::optional<RecordInfo> last_entry(const std::filesystem::path& folder, uint32_t segment,
                                      uint64_t stream_id) {
   const auto file = File::open(index_path(folder, segment), OpenMode::read);
   if (!file) return std::nullopt;
-  const auto size = file->size();
-  if (!size || *size < k_index_header_bytes + k_index_entry_bytes) return std::nullopt;
   Block block{};
   const auto header_read = file->read(0, block);
   if (!header_read || *header_read < block.size()) return std::nullopt;
   const auto header = decode_index_header(block);
   if (!header || header->stream_id != stream_id || header->segment != segment) return std::nullopt;
-  const uint64_t entries = (*size - k_index_header_bytes) / k_index_entry_bytes;
+  if (header->proven == 0) return std::nullopt;
   const auto entry_read =
-      file->read(k_index_header_bytes + (entries - 1) * k_index_entry_bytes, block);
+      file->read(k_index_header_bytes + (header->proven - 1) * k_index_entry_bytes, block);
   if (!entry_read || *entry_read < block.size()) return std::nullopt;
   return decode_index_entry(block, *header);
 }
@@ -62,9 +59,6 @@ std::string lost_text(uint64_t first, uint64_t behind) {
 IndexProof IndexProof::read(const std::filesystem::path& folder, uint64_t stream_id) {
   IndexProof proof;
   proof.folder_ = folder;
-  for (const auto& [segment, steps] : read_segment_steps(folder, stream_id))
-    if (steps.size_bytes() > k_segment_header_bytes)
-      proof.held_[segment] = {steps.size_bytes(), std::nullopt};
   for (const uint32_t segment : list_sidecars(folder)) {
     const auto entry = last_entry(folder, segment, stream_id);
     if (!entry) continue;

@@ -1,6 +1,6 @@
 #pragma once
-/// What the indexes of a stream prove about its segments. A writer indexes a record when the record
-/// is on the disk (STREAM-7), so a segment that ends before its index does has lost records, and so
+/// What the indexes of a stream prove about its segments. A writer notes in an index up to which
+/// record the disk has all (STREAM-7), so a segment that ends before that has lost records, and so
 /// has a stream without the segment of an index. Read it before the segments: then a live writer
 /// is never taken for a loss. No state; thread-safe.
 #include <cstdint>
@@ -15,8 +15,7 @@ namespace cohort::stream {
 
 class IndexProof {
  public:
-  /// Reads the last entry of every sidecar, and steps.index. An index that does not hold proves
-  /// nothing.
+  /// Reads the last proven entry of every sidecar. One that does not hold proves nothing.
   static IndexProof read(const std::filesystem::path& folder, uint64_t stream_id);
 
   /// Returns the loss if the segment, whose next record would stand at `end` as number
@@ -27,9 +26,9 @@ class IndexProof {
   std::vector<Damage> lost_behind(uint32_t last, uint64_t next_record) const;
   /// Whether the segment held a record.
   bool has(uint32_t segment) const { return held_.contains(segment); }
-  /// Returns the number behind the last record of which the segment's sidecar has an entry, or 0.
+  /// Returns the number behind the last record that the segment's sidecar proves, or 0.
   uint64_t next_record_in(uint32_t segment) const;
-  /// Returns the greatest number behind a record of which there is an entry; 0 without any.
+  /// Returns the greatest number behind a proven record; 0 without any.
   uint64_t next_record() const;
   /// Returns the last segment that held a record.
   std::optional<uint32_t> last() const;

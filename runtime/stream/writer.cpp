@@ -47,32 +47,39 @@ uint64_t random_stream_id() {
   return (uint64_t{device()} << 32) | device();
 }
 
-/// A segment that is written to, or waits for a sync(). STREAM-7: what an index says of it is held
-/// back until the disk has the records.
+constexpr size_t k_index_entries_max = 1024;  // in memory before they are written
+
+/// A segment that is written to, or waits for a sync().
 struct Segment {
   File file;
   uint32_t number = 0;
   File index;  // its sidecar, if it could be made
-  uint64_t index_offset = 0;
-  std::vector<Block> entries;  // of its records that no sync() has seen
-  uint64_t indexed = 0;        // entries in the sidecar that came from `entries`
+  uint64_t index_offset = k_index_header_bytes;
+  std::vector<Block> entries;  // not written yet
   SegmentSteps steps;
-  bool is_finished = false;
 
-  uint64_t count() const { return indexed + entries.size(); }
-
-  /// Writes the entries up to the count-th. The index is a cache: if it cannot be written, it ends
-  /// here and readers scan what is behind it.
-  void write_index(uint64_t count) {
-    const size_t n = std::min<uint64_t>(count - std::min(count, indexed), entries.size());
-    if (n == 0) return;
-    const iovec part{entries.data(), n * sizeof(Block)};
-    if (index.is_open() && index.write(index_offset, {&part, 1}))
+  /// Entries of all its records.
+  uint64_t count() const {
+    return (index_offset - k_index_header_bytes) / k_index_entry_bytes + entries.size();
+  }
+  /// Writes the entries that wait. The index is a cache: if it cannot be written, it ends here and
+  /// readers scan what is behind it.
+  void write_index() {
+    if (!index.is_open() || entries.empty()) return;
+    const iovec part{entries.data(), entries.size() * sizeof(Block)};
+    if (index.write(index_offset, {&part, 1}))
       index_offset += part.iov_len;
     else
       index = File{};
-    entries.erase(entries.begin(), entries.begin() + static_cast<ptrdiff_t>(n));
-    indexed += n;
+    entries.clear();
+  }
+  /// The disk has the records of the first `proven` entries: says so (STREAM-7).
+  void prove(uint64_t proven, uint64_t stream_id) {
+    write_index();
+    if (!index.is_open()) return;
+    const Block header = encode_index_header({number, stream_id, proven});
+    const iovec part{const_cast<std::byte*>(header.data()), header.size()};
+    if (!index.write(0, {&part, 1})) index = File{};
   }
 };
 
@@ -266,7 +273,7 @@ struct Writer::State {
     if (unsynced.size() >= k_unsynced_segments_max) {
       COHORT_TRY(unsynced.front()->file.sync());
       COHORT_TRY(sync_folder(folder));
-      leave_index(*unsynced.front(), unsynced.front()->count());
+      unsynced.front()->prove(unsynced.front()->count(), stream_id);
       unsynced.erase(unsynced.begin());
     }
     return create_segment(current->number + 1, record_size);
@@ -299,22 +306,18 @@ struct Writer::State {
       written_back = offset;
     }
     if (current->index.is_open()) current->entries.push_back(encode_index_entry(info, stream_id));
+    if (current->entries.size() >= k_index_entries_max) current->write_index();
     return info.id;
-  }
-  /// The disk has the segment up to its count-th entry: the indexes may say so. Of a finished one
-  /// steps.index says which steps it holds, as long as it is as it is now.
-  void leave_index(Segment& segment, uint64_t count) {
-    segment.write_index(count);
-    if (segment.is_finished)  // readers do without it
-      (void)append_segment_steps(folder, segment.steps, stream_id).has_value();
   }
   /// Gives reserved space back and leaves the file to the next sync().
   void finish_segment() {
     if (!current) return;
     if (options.preallocate && !broken)
       (void)current->file.truncate(offset).has_value();  // a failure costs disk space only
+    current->write_index();
+    // Which steps it holds, as long as it is as it is now; readers do without it.
     current->steps.finish(current->number, offset);
-    current->is_finished = true;
+    (void)append_segment_steps(folder, current->steps, stream_id).has_value();
     unsynced.push_back(std::move(current));
     current.reset();
   }
@@ -403,7 +406,6 @@ Expected<void> Writer::sync() {
   struct Part {
     std::shared_ptr<Segment> segment;
     uint64_t entries = 0;
-    bool is_finished = false;
   };
   std::lock_guard one_at_a_time(state_->sync_mutex);
   std::vector<Part> parts;
@@ -415,9 +417,9 @@ Expected<void> Writer::sync() {
     if (state_->broken) return *state_->broken;
     for (auto& finished : std::exchange(state_->unsynced, {})) {
       const uint64_t entries = finished->count();
-      parts.push_back({std::move(finished), entries, true});
+      parts.push_back({std::move(finished), entries});
     }
-    parts.push_back({state_->current, state_->current->count(), false});
+    parts.push_back({state_->current, state_->current->count()});
     is_folder_dirty = std::exchange(state_->is_folder_dirty, false);
   }
   Expected<void> result;
@@ -429,12 +431,8 @@ Expected<void> Writer::sync() {
     state_->broken = result.error();
     return result;
   }
-  for (const Part& part : parts) {
-    if (part.is_finished)
-      state_->leave_index(*part.segment, part.entries);
-    else  // it may have been finished meanwhile, by a record that this sync() has not seen
-      part.segment->write_index(part.entries);
-  }
+  // One may have been finished meanwhile, by a record that this sync() has not seen.
+  for (const Part& part : parts) part.segment->prove(part.entries, state_->stream_id);
   return {};
 }
 
@@ -446,7 +444,7 @@ Expected<void> Writer::close() {
   Expected<void> result;
   for (const auto& segment : state_->unsynced) {  // appended between sync() and here
     if (result) result = segment->file.sync();
-    if (result) state_->leave_index(*segment, segment->count());
+    if (result) segment->prove(segment->count(), state_->stream_id);
   }
   state_->unsynced.clear();
   state_->lock = FolderLock{};

@@ -7,9 +7,8 @@
 /// loses nothing that was acknowledged (a machine that loses power: nothing before the last
 /// sync()). STREAM-5: a failed append leaves the stream as it was: the writer cuts the file back.
 /// STREAM-6: with preallocate a full disk shows at open() or when a segment begins, never inside
-/// one. STREAM-7: an index names a record when a sync() has brought it to the disk, so an index
-/// that is ahead of its segment proves a loss (index_proof.hpp). Bound: 64 bytes of index per
-/// record that no sync() has seen, of at most five segments.
+/// one. STREAM-7: an index says up to which record a sync() has brought all to the disk, so a
+/// segment that has less proves a loss (index_proof.hpp).
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>

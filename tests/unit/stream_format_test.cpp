@@ -40,7 +40,7 @@ TEST(StreamFormat, AnyFlippedBitOfAPrefixShows) {  // STREAM-2
 
 TEST(StreamFormat, IndexEntryRoundTrips) {
   RecordInfo info = sample_info();
-  IndexHeader header{3, 5};
+  IndexHeader header{3, 5, 7};
   auto decoded = decode_index_entry(encode_index_entry(info, 5), header);
   ASSERT_TRUE(decoded);
   EXPECT_EQ(*decoded, info);
@@ -48,6 +48,7 @@ TEST(StreamFormat, IndexEntryRoundTrips) {
   ASSERT_TRUE(again);
   EXPECT_EQ(again->segment, 3U);
   EXPECT_EQ(again->stream_id, 5U);
+  EXPECT_EQ(again->proven, 7U);
 }
 
 TEST(StreamFormat, NewerVersionIsToldFromDamage) {
