@@ -29,7 +29,7 @@ seed: 1
 eval_steps: -1
 save_steps: 100000
 save_hf: true
-sequence_length: 900
+sequence_length: 400
 max_grad_norm: 1.0
 sft_train:
   model_args: {dtype: bf16}
@@ -39,7 +39,7 @@ sft_train:
     warmup_ratio: 0.05
     weight_decay: 0.0
     num_train_epochs: 1
-    per_device_train_batch_size: 8
+    per_device_train_batch_size: 16
     gradient_accumulation_steps: 2
   data_args: {template: native, file_name: [WORK/sft.jsonl]}
   strategy_args: {strategy_name: deepspeed_train}
@@ -59,7 +59,7 @@ save_hf: true
 rollout_batch_size: PROMPTS
 num_return_sequences_in_group: 4
 prompt_length: 64
-response_length: 800
+response_length: 400
 val_batch_size: 64
 val_n_sample: 1
 adv_estimator: grpo
@@ -116,7 +116,7 @@ class Bench:
         self.work = options.work.resolve()
         self.model, self.cards, self.steps = options.model.resolve(), options.cards, options.steps
         self.work.mkdir(parents=True, exist_ok=True)
-        long_answers.write_rows(self.work, supervised=512, prompts=4000, held_out=64)
+        long_answers.write_rows(self.work, supervised=2000, prompts=4000, held_out=64)
         values = {"WORK": self.work, "HERE": HERE, "PROMPTS": 4, "MICRO_BATCHES": 4 // self.cards,
                   "CARDS": self.cards, "ALL": 2 * self.cards}
         for name, text in [("sft", SFT), ("rl", RL)]:
