@@ -47,25 +47,33 @@ Expected<void> for_each_entry(const fs::path& folder,
                fmt::format("{}: cannot be read: {}", folder.string(), error.message())};
 }
 
-/// As list_checkpoints; a folder that cannot be read is an error.
-Expected<std::vector<Checkpoint>> find_checkpoints(const fs::path& run) {
-  std::vector<Checkpoint> found;
+/// The checkpoints of a run, oldest first, and what could not be read on the way.
+struct Found {
+  std::vector<Checkpoint> checkpoints;
   std::optional<Error> unreadable;
+};
+Found look_for_checkpoints(const fs::path& run) {
+  Found found;
   auto read = for_each_entry(run / "checkpoints", [&](const fs::directory_entry& entry) {
     std::error_code error;
     const std::string name = entry.path().filename();
     if (auto checkpoint = parse_checkpoint(entry.path()))
-      found.push_back(*checkpoint);
+      found.checkpoints.push_back(*checkpoint);
     else if (name.starts_with("step_") && !fs::exists(entry.path() / "state.json", error) && error)
-      unreadable = Error{
+      found.unreadable = Error{
           Errc::io, fmt::format("{}: cannot be read: {}", entry.path().string(), error.message())};
   });
-  if (!read && read.error().code != Errc::not_found) return read.error();
-  if (unreadable) return *unreadable;
-  std::sort(found.begin(), found.end(), [](const Checkpoint& a, const Checkpoint& b) {
-    return std::pair(a.is_policy, a.number) < std::pair(b.is_policy, b.number);
-  });
+  if (!read && read.error().code != Errc::not_found) found.unreadable = read.error();
+  std::ranges::sort(found.checkpoints, {},
+                    [](const Checkpoint& each) { return std::pair(each.is_policy, each.number); });
   return found;
+}
+
+/// As list_checkpoints; a folder that cannot be read is an error.
+Expected<std::vector<Checkpoint>> find_checkpoints(const fs::path& run) {
+  Found found = look_for_checkpoints(run);
+  if (found.unreadable) return *found.unreadable;
+  return std::move(found.checkpoints);
 }
 
 // The run id's attempt counter: one line per start of the run.
@@ -136,15 +144,7 @@ Expected<RunFolder> new_run(const fs::path& experiment) {
 }  // namespace
 
 std::vector<Checkpoint> list_checkpoints(const fs::path& run_folder) {
-  std::vector<Checkpoint> found;
-  std::error_code error;
-  for (fs::directory_iterator at(run_folder / "checkpoints", error), end; !error && at != end;
-       at.increment(error))
-    if (auto checkpoint = parse_checkpoint(at->path())) found.push_back(*checkpoint);
-  std::sort(found.begin(), found.end(), [](const Checkpoint& a, const Checkpoint& b) {
-    return std::pair(a.is_policy, a.number) < std::pair(b.is_policy, b.number);
-  });
-  return found;
+  return look_for_checkpoints(run_folder).checkpoints;
 }
 
 std::optional<Checkpoint> checkpoint_before(const fs::path& checkpoint) {

@@ -138,22 +138,25 @@ RopeFrequencies rope_frequencies(const RopeShape& rope, int64_t head_dim) {
 }
 
 RopeAngles rope_angles(const RopeShape& rope, int64_t head_dim, int64_t positions) {
-  const RopeFrequencies rounded = rope_frequencies(rope, head_dim);
-  const std::vector<double> exact = exact_frequencies(rope, head_dim);
   RopeAngles out;
   for (std::vector<float>* table : {&out.cos, &out.sin})
-    table->reserve(static_cast<size_t>(positions) * exact.size());
-  for (int64_t position = 0; position < positions; ++position)
-    for (size_t j = 0; j < exact.size(); ++j) {
-      if (rope.type == "default") {  // in f64: the bits of every run so far
-        const double angle = static_cast<double>(position) * exact[j];
+    table->reserve(static_cast<size_t>(positions * head_dim / 2));
+  if (rope.type == "default") {  // in f64: the bits of every run so far
+    const std::vector<double> exact = exact_frequencies(rope, head_dim);
+    for (int64_t position = 0; position < positions; ++position)
+      for (const double frequency : exact) {
+        const double angle = static_cast<double>(position) * frequency;
         out.cos.push_back(static_cast<float>(std::cos(angle)));
         out.sin.push_back(static_cast<float>(std::sin(angle)));
-        continue;
       }
-      const float angle = static_cast<float>(position) * rounded.inverse[j];
-      out.cos.push_back(std::cos(angle) * rounded.attention_factor);
-      out.sin.push_back(std::sin(angle) * rounded.attention_factor);
+    return out;
+  }
+  const RopeFrequencies scaled = rope_frequencies(rope, head_dim);
+  for (int64_t position = 0; position < positions; ++position)
+    for (const float frequency : scaled.inverse) {
+      const float angle = static_cast<float>(position) * frequency;
+      out.cos.push_back(std::cos(angle) * scaled.attention_factor);
+      out.sin.push_back(std::sin(angle) * scaled.attention_factor);
     }
   return out;
 }

@@ -21,6 +21,8 @@
 namespace cohort::stream {
 namespace {
 
+constexpr size_t k_index_entries_max = 1024;  // in memory before they are written
+
 // Segments that wait for a sync(); beyond it, a roll syncs the oldest itself, so that neither open
 // files nor dirty pages pile up in a run that never syncs.
 constexpr size_t k_unsynced_segments_max = 4;
@@ -46,8 +48,6 @@ uint64_t random_stream_id() {
   std::random_device device;
   return (uint64_t{device()} << 32) | device();
 }
-
-constexpr size_t k_index_entries_max = 1024;  // in memory before they are written
 
 /// A segment that is written to, or waits for a sync().
 struct Segment {
@@ -186,8 +186,9 @@ struct Writer::State {
     std::error_code code;
     kept.size = std::filesystem::file_size(scanner.path(), code);
     if (code) kept.size = kept.end;
-    if (const auto entries = read_sidecar(folder, number, stream_id);
-        kept.end == 0 && !entries.empty())  // the header that says it is gone
+    if (kept.end > 0) return kept;
+    // The header is gone that says with which record the segment begins.
+    if (const auto entries = read_sidecar(folder, number, stream_id); !entries.empty())
       kept.next_number = entries.front().number;
     return kept;
   }
@@ -222,10 +223,11 @@ struct Writer::State {
     if (size > size_bytes) COHORT_TRY(opened.truncate(size_bytes));
     if (options.preallocate && size_bytes < options.segment_bytes)
       COHORT_TRY(opened.reserve(options.segment_bytes));
-    // Its writer may have died before a sync(): the new sidecar names what the disk has (STREAM-7).
+    // Its writer may have died before a sync(), and the new sidecar proves all of it (STREAM-7).
     COHORT_TRY(opened.sync());
+    COHORT_TRY(sync_folder(folder));
     begin_at(std::move(opened), number, size_bytes, records);
-    return sync_folder(folder);
+    return {};
   }
 
   // -- with `mutex` held

@@ -6,10 +6,10 @@
 #include <fstream>
 #include <sstream>
 
+#include "runtime/base/outside_json.hpp"
+
 namespace cohort::evaluate {
 namespace {
-
-constexpr size_t k_depth_max = 100;  // a case needs 7; a parsed value is copied by recursion
 
 /// Returns where a byte of a text is.
 std::string place_of(const std::string& text, size_t at) {
@@ -20,23 +20,16 @@ std::string place_of(const std::string& text, size_t at) {
 }
 
 /// JSON has no word for what is not finite; Python writes these three. Returns the text with each
-/// of them, outside strings, in quotes. Errc::config for a text that is nested too deeply.
-Expected<std::string> with_quoted_words(const std::string& text) {
+/// of them, outside strings, in quotes.
+std::string with_quoted_words(const std::string& text) {
   std::string out;
   bool is_string = false;
-  size_t depth = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     if (is_string && text[i] == '\\' && i + 1 < text.size()) {
       out += text[i++];
     } else if (text[i] == '"') {
       is_string = !is_string;
     } else if (!is_string) {
-      depth += text[i] == '[' || text[i] == '{' ? 1 : 0;
-      depth -= (text[i] == ']' || text[i] == '}') && depth > 0 ? 1 : 0;
-      if (depth > k_depth_max)
-        return Error{Errc::config,
-                     fmt::format("more than {} arrays and objects in each other at {}", k_depth_max,
-                                 place_of(text, i))};
       const char* found = nullptr;
       for (const char* word : {"NaN", "Infinity", "-Infinity"})
         if (text.compare(i, std::char_traits<char>::length(word), word) == 0) found = word;
@@ -66,11 +59,12 @@ Expected<Json> read_cases(const std::string& path) {
   if (!file) return Error{Errc::io, path + ": cannot be opened"};
   std::stringstream text;
   text << file.rdbuf();
-  const Expected<std::string> quoted = with_quoted_words(text.str());
-  if (!quoted) return Error{Errc::config, path + ": " + quoted.error().detail};
+  if (is_nested_deeper(text.str(), k_json_depth_max))
+    return Error{Errc::config, fmt::format("{}: more than {} arrays and objects in each other",
+                                           path, k_json_depth_max)};
   Json root;
   try {
-    root = Json::parse(*quoted);
+    root = Json::parse(with_quoted_words(text.str()));
   } catch (const Json::parse_error& e) {
     return Error{Errc::config, path + ": " + e.what()};
   } catch (const Json::exception& e) {
