@@ -24,6 +24,7 @@
 #include "runtime/job/job_spec.hpp"
 #include "runtime/job/policy.hpp"
 #include "runtime/model/hf_folder.hpp"
+#include "runtime/model/lora_file.hpp"
 #include "runtime/plugin/child/plugin_environment.hpp"
 #include "runtime/tasks/folder_tokenizer.hpp"
 #include "runtime/tasks/frozen_lake.hpp"

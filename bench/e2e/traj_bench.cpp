@@ -39,11 +39,10 @@ namespace {
 using namespace cohort;
 using bench::StreamSize;
 
-constexpr int k_seeks = 20;                  // of each repeat
-constexpr double k_live_rate = 5000;         // [trajectories/s] of the writer beside
-constexpr uint64_t k_live_step = 1 << 30;    // above every step of the stream
-constexpr uint32_t k_live_step_size = 5000;  // trajectories between two syncs
-constexpr int k_tail_lines = 20000;          // 4 s, most of them after the follower has caught up
+constexpr int k_seeks = 20;                // of each repeat
+constexpr double k_live_rate = 5000;       // [trajectories/s] of the writer beside
+constexpr uint64_t k_live_step = 1 << 30;  // above every step of the stream
+constexpr int k_tail_lines = 20000;        // 4 s, most of them after the follower has caught up
 constexpr uint64_t k_long_trajectories = 4000;
 constexpr uint32_t k_long_tokens = 4096;                   // more than those of a game
 constexpr uint64_t k_appends_bytes = uint64_t{100} << 20;  // of a repeat, about
@@ -90,11 +89,8 @@ class LiveWriter {
       proto::Trajectory x = bench::sample_trajectory(k_live_step, 0, i);
       x.key.kind = proto::TrajectoryKind::val;  // grep leaves them out
       writer_.append_trajectory(x).value();
-      {
-        std::lock_guard lock(mutex_);
-        times_[i] = now_seconds();
-      }
-      if (i % k_live_step_size == k_live_step_size - 1) writer_.sync().value();  // as a run does
+      std::lock_guard lock(mutex_);
+      times_[i] = now_seconds();
     }
   }
 

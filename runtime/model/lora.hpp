@@ -55,16 +55,8 @@ std::vector<Tensor> lora_tensors_of(const ModelShape& shape, const LoraShape& lo
 /// base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight.
 std::string lora_tensor_name(const Tensor& tensor, int64_t layer);
 
-/// Reads adapter_config.json; targets are as the file has them, not resolved. Returns Errc::corrupt
-/// or Errc::invalid_argument naming `where` and the key that asks for what is not built in
-/// (use_dora, bias, rank_pattern, modules_to_save …).
-Expected<LoraShape> parse_adapter_config(std::string_view text, const std::string& where);
-/// Returns base_model_name_or_path, which is not checked; empty: the file does not say it.
-std::string adapter_base_of(std::string_view text);
 /// Returns whether a text of `lora_target` is a regular expression: names have none of * + ? | ( [
 /// ^ $ and backslash.
 bool is_target_pattern(std::string_view text);
-/// Returns adapter_config.json as PEFT reads it.
-std::string write_adapter_config(const LoraShape& lora, const std::string& base);
 
 }  // namespace cohort::model

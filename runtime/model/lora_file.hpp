@@ -1,7 +1,7 @@
 #pragma once
-/// adapter_config.json of PEFT, as a model that an adapter is merged into reads it: which modules
-/// have matrices, of which rank and scale. It covers more than training does (lora.hpp): ranks and
-/// alphas of their own, and linear layers of any family. Pure value types and functions.
+/// adapter_config.json of PEFT: which modules have matrices, of which rank and scale. What a model
+/// that an adapter is merged into reads covers more than training does: ranks and alphas of their
+/// own, and linear layers of any family. Pure value types and functions.
 #include <cstdint>
 #include <map>
 #include <set>
@@ -39,5 +39,14 @@ struct LinearModule {
 Expected<std::map<std::string, LoraShape>> adapted_modules(const AdapterFile& file,
                                                            const std::vector<LinearModule>& modules,
                                                            const std::string& where);
+
+/// Reads adapter_config.json; targets are as the file has them, not resolved. Returns Errc::corrupt
+/// or Errc::invalid_argument naming `where` and the key that asks for what is not built in
+/// (use_dora, bias, rank_pattern, modules_to_save …).
+Expected<LoraShape> parse_adapter_config(std::string_view text, const std::string& where);
+/// Returns base_model_name_or_path, which is not checked; empty: the file does not say it.
+std::string adapter_base_of(std::string_view text);
+/// Returns adapter_config.json as PEFT reads it.
+std::string write_adapter_config(const LoraShape& lora, const std::string& base);
 
 }  // namespace cohort::model

@@ -102,8 +102,7 @@ TEST(CaseFile, SaysWhereANumberIsTooLargeOrTheNestingTooDeep) {
   EXPECT_NE(problem("[{\"x\":\n [NaN, 1e400]}]").find("'1e400' at line 2, column 8"),
             std::string::npos);
   const std::string deep = problem("[" + std::string(100000, '[') + std::string(100000, ']') + "]");
-  EXPECT_NE(deep.find("more than 64 arrays and objects in each other"),
-            std::string::npos);
+  EXPECT_NE(deep.find("more than 64 arrays and objects in each other"), std::string::npos);
   EXPECT_EQ(problem(R"([{"id": "[[[[ {{"}])"), "none");
 }
 

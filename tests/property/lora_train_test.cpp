@@ -11,6 +11,7 @@
 #include "runtime/compute/model/policy_graph.hpp"
 #include "runtime/compute/train/micro_batch.hpp"
 #include "runtime/model/hf_config.hpp"
+#include "runtime/model/lora_file.hpp"
 #include "runtime/plan/estimate/memory_model.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/tp_cut.hpp"

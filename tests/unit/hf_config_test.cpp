@@ -191,8 +191,8 @@ std::string deepseek(const std::string& more) {
          (more.empty() ? "" : ", " + more);
 }
 
-/// As transformers: V3 chooses by groups whatever topk_method says, V2 where it says so; V2 has a
-/// key norm_topk_prob and does not read it.
+/// transformers chooses by groups in V3 without reading topk_method, in V2 where it says so, and
+/// does not read V2's norm_topk_prob.
 TEST(HfConfig, HowDeepSeekChoosesExperts) {
   const std::string groups = R"("n_group": 4, "topk_group": 2)";
   const HfConfig odd = config_of("deepseek_v3", deepseek(groups + R"(, "topk_method": "greedy")"));

@@ -16,6 +16,7 @@
 #include "runtime/compute/train/bf16.hpp"
 #include "runtime/compute/train/weight_folder.hpp"
 #include "runtime/model/hf_folder.hpp"
+#include "runtime/model/lora_file.hpp"
 #include "runtime/tensor/checksum.hpp"
 
 namespace cohort::compute {

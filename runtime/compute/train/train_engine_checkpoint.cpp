@@ -18,6 +18,7 @@
 #include "runtime/compute/train/weight_folder.hpp"
 #include "runtime/model/hf_config.hpp"
 #include "runtime/model/lora.hpp"
+#include "runtime/model/lora_file.hpp"
 #include "runtime/tensor/checksum.hpp"
 
 namespace cohort::compute {

@@ -156,12 +156,7 @@ void check_schedule(const VerlConfig& c, Findings& f, const VerlNumbers& n) {
     f.warn(optim + "total_training_steps",
            "has no effect: verl writes the trainer's number of steps over it");
   warn_warmup(f, n, optim, o, n.optimizer_steps_per_step);
-  if (n.has_critic)
-    warn_warmup(f, n, "critic.optim.", c.critic.optim,
-                n.critic_mini_per_rank * n.critic_dp > 0
-                    ? c.critic.ppo_epochs.value_or(c.actor.ppo_epochs) * n.trajectories_per_step /
-                          (n.critic_mini_per_rank * n.critic_dp)
-                    : 0);
+  if (n.has_critic) warn_warmup(f, n, "critic.optim.", c.critic.optim, n.critic_steps_per_step);
   if (n.total_steps > 0 && o.lr_warmup_steps > n.total_steps)
     f.warn(optim + "lr_warmup_steps",
            "{} is more than the run's {} steps: the learning rate never reaches its peak",

@@ -21,9 +21,10 @@ struct VerlNumbers : Derived {
   int64_t rollout_cards = 0;  // the training cards under hybrid_engine
   int64_t ref_dp = 0;
   int64_t critic_dp = 0;
-  int64_t prompt = 0;                // P [tokens]
-  int64_t response = 0;              // R [tokens]
-  int64_t critic_mini_per_rank = 0;  // normalised mini-batch [trajectories]
+  int64_t prompt = 0;                 // P [tokens]
+  int64_t response = 0;               // R [tokens]
+  int64_t critic_mini_per_rank = 0;   // normalised mini-batch [trajectories]
+  int64_t critic_steps_per_step = 0;  // of its optimizer
   VerlPasses train;
   VerlPasses log_prob;
   VerlPasses ref;

@@ -256,6 +256,9 @@ void check_critic_batch(const VerlConfig& c, Findings& f, VerlNumbers& n) {
                  n.critic_mini_per_rank,
                  nearest(n.critic.per_card, n.critic_mini_per_rank,
                          [&](int64_t x) { return n.critic_mini_per_rank % x == 0; }));
+  if (const int64_t batch = n.critic_mini_per_rank * n.critic_dp; batch > 0)
+    n.critic_steps_per_step = c.critic.ppo_epochs.value_or(c.actor.ppo_epochs) *
+                              ((n.trajectories_per_step + batch - 1) / batch);
 }
 
 }  // namespace

@@ -452,9 +452,7 @@ void set_baseline(Derived& d, const VerlConfig& c) {
 void set_derived(DerivedCritic& d, const RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
   d.optimizer_batch = n.critic_mini_per_rank * n.critic_dp;
   d.ppo_epochs = c.critic.ppo_epochs.value_or(c.actor.ppo_epochs);
-  if (d.optimizer_batch > 0)
-    d.optimizer_steps_per_step =
-        d.ppo_epochs * ((n.trajectories_per_step + d.optimizer_batch - 1) / d.optimizer_batch);
+  d.optimizer_steps_per_step = n.critic_steps_per_step;
   d.total_optimizer_steps = n.total_steps * d.optimizer_steps_per_step;
   d.warmup_steps = warmup_steps_of(c.critic.optim, n.total_steps) * d.optimizer_steps_per_step;
   const bool is_megatron = c.critic.strategy == VerlStrategy::megatron;

@@ -44,7 +44,7 @@ std::string with_quoted_words(const std::string& text) {
   return out;
 }
 
-/// What the parser says of a number that no double holds ends in the number, quoted.
+/// The parser quotes a number that no double holds in its message; this adds where the number is.
 std::string range_problem(const std::string& text, const std::string& what) {
   const size_t end = what.rfind('\''), begin = what.find('\'');
   if (begin >= end || end == std::string::npos) return what;
