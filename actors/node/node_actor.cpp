@@ -117,8 +117,7 @@ void NodeState::spawn_trainer() {
 
 void NodeState::spawn_reward() {
   RewardOptions options;
-  auto [input, output] = spawner_->hop_links(to_string(Role::rewards));
-  options.hop = {spawner_->context(), std::move(input), std::move(output)};
+  options.hop = spawner_->hop_links(to_string(Role::rewards));
   options.rewards = std::exchange(options_.rewards, {});
   if (options.rewards.empty()) {  // a successor starts with plugins of its own
     auto rewards = open_rewards(options_.config);
@@ -142,7 +141,7 @@ bool NodeState::spawn_producers() {
   if (!options_.plan.rows && !options_.plan.recorded) return true;
   RowFeederOptions options;
   options.context = spawner_->context();
-  options.output = spawner_->rows_link();
+  options.outputs = spawner_->rows_links();
   options.read =
       options_.plan.rows ? reader_of(options_.plan.rows) : reader_of(options_.plan.recorded);
   options.run_id = options_.folder.run_id;

@@ -154,16 +154,29 @@ transport::LinkOptions RoleSpawner::link(const std::string& endpoint,
   return link;
 }
 
-std::pair<transport::LinkOptions, transport::LinkOptions> RoleSpawner::hop_links(
-    std::string_view hop) const {
+/// The ends of a role that trajectories pass: one a card, if it is frozen. Rewards and the trainer
+/// take them in at one place, and rollouts have names of their own (producer()).
+std::vector<std::string> RoleSpawner::hop_names(std::string_view role) const {
+  const plan::RoleSpec* spec = options_.plan->placement.find(role);
+  const bool is_hop = is_frozen(role) || role.starts_with(k_model_reward);
+  if (spec == nullptr || !is_hop || spec->cards.size() < 2) return {std::string(role)};
+  std::vector<std::string> names;
+  for (CardId card : spec->cards) names.push_back(receiver_name(role, card));
+  return names;
+}
+
+/// The roles that trajectories pass, in order.
+std::vector<std::string> RoleSpawner::hop_chain() const {
   const plan::PlacementPlan& plan = options_.plan->placement;
   std::vector<std::string> chain;
   const auto add = [&](Role role) {
     if (plan.find(role) != nullptr) chain.emplace_back(to_string(role));
   };
-  if (!config::has_rollouts(*options_.config)) chain.emplace_back(k_rows);
-  if (!config::is_supervised(options_.config->pipeline)) {
+  if (config::has_rollouts(*options_.config))
     add(Role::actor_infer);
+  else
+    chain.emplace_back(k_rows);
+  if (!config::is_supervised(options_.config->pipeline)) {
     chain.emplace_back(to_string(Role::rewards));
     for (const plan::RoleSpec& role : plan.roles)
       if (role.role.starts_with(k_model_reward)) chain.push_back(role.role);
@@ -171,19 +184,31 @@ std::pair<transport::LinkOptions, transport::LinkOptions> RoleSpawner::hop_links
   add(Role::reference);
   add(Role::teacher);
   add(Role::actor_train);
-  const auto between = [this](const std::string& from, const std::string& to) {
-    return link(to == Role::actor_train ? "trainer" : to, fmt::format("{}->{}", from, to));
-  };
-  const auto at = std::ranges::find(chain, hop);
-  return {between(at[-1], at[0]), between(at[0], at[1])};
+  return chain;
 }
 
-transport::LinkOptions RoleSpawner::rows_link() const {
-  if (!config::is_supervised(options_.config->pipeline))
-    return hop_links(to_string(Role::rewards)).first;
-  const bool has_reference = options_.plan->placement.find(Role::reference) != nullptr;
-  return has_reference ? hop_links(to_string(Role::reference)).first
-                       : link("trainer", fmt::format("{}->actor_train", k_rows));
+std::vector<transport::LinkOptions> RoleSpawner::links_between(const std::string& from,
+                                                               std::string_view to) const {
+  std::vector<transport::LinkOptions> links;
+  for (const std::string& end : hop_names(to))
+    links.push_back(
+        link(end == Role::actor_train ? "trainer" : end, fmt::format("{}->{}", from, end)));
+  return links;
+}
+
+HopOptions RoleSpawner::hop_links(std::string_view role, std::optional<CardId> card) const {
+  const std::vector<std::string> chain = hop_chain();
+  const auto at = std::ranges::find(chain, role);
+  COHORT_CHECK(at != chain.begin() && at != chain.end(), "a hop has a role before it");
+  std::string own(role);
+  if (hop_names(role).size() > 1) own = receiver_name(role, card.value());
+  return {context_.get(), link(own, fmt::format("{}->{}", at[-1], own)), links_between(own, at[1])};
+}
+
+std::vector<transport::LinkOptions> RoleSpawner::rows_links() const {
+  const std::vector<std::string> chain = hop_chain();
+  const auto rows = std::ranges::find(chain, k_rows);
+  return links_between(std::string(k_rows), rows[1]);
 }
 
 // A step is sent at once.
@@ -282,8 +307,14 @@ std::vector<std::string> RoleSpawner::links_of(const std::string& role, CardId c
   if (role == Role::actor_train) return {batch_link(role, card).name};
   if (role == Role::critic) return {batch_link(role, card).name, values_link(card).name};
   if (role == Role::actor_infer) return {producer(role, card, 0)};
-  auto [input, output] = hop_links(role);
-  return {input.name, output.name};
+  // As their producers name them: the role before it may have several cards, too.
+  std::vector<std::string> names;
+  const std::vector<std::string> chain = hop_chain();
+  const HopOptions hop = hop_links(role, card);
+  for (const std::string& before : hop_names(std::ranges::find(chain, role)[-1]))
+    names.push_back(fmt::format("{}->{}", before, hop.input.service));
+  for (const transport::LinkOptions& output : hop.outputs) names.push_back(output.name);
+  return names;
 }
 
 std::pair<std::string, std::optional<uint32_t>> attempt_of_link(const std::string& link) {
@@ -393,8 +424,7 @@ std::string first_policy(const std::string& run_folder) {
 ReferenceActor RoleSpawner::frozen(caf::actor_system& system, Role role, CardId card) const {
   ReferenceOptions options;
   options.role = to_string(role);
-  auto [input, output] = hop_links(options.role);
-  options.hop = {context_.get(), std::move(input), std::move(output)};
+  options.hop = hop_links(options.role, card);
   options.engine = train_options(card, role);
   const Preflight& plan = *options_.plan;
   if (const auto& own = role == Role::teacher ? plan.teacher : plan.reference) {
@@ -425,8 +455,7 @@ ReferenceActor RoleSpawner::score_model(caf::actor_system& system, std::string_v
   const Preflight& plan = *options_.plan;
   const Preflight::ScoreModel& score = plan.score_models.at(std::string(role));
   ReferenceOptions options;
-  auto [input, output] = hop_links(role);
-  options.hop = {context_.get(), std::move(input), std::move(output)};
+  options.hop = hop_links(role, card);
   options.role = role;
   options.engine = train_options(card, Role::reference);
   options.engine.role = role;

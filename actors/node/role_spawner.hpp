@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/roles/hop.hpp"
 #include "actors/roles/role_handles.hpp"
 #include "actors/roles/rollout_actor.hpp"
 #include "actors/roles/weight_exchange.hpp"
@@ -79,10 +80,12 @@ class RoleSpawner {
   transport::Context* context() const { return context_.get(); }
   /// Returns the options of the link to `endpoint`, a name that is unique in the run.
   transport::LinkOptions link(const std::string& endpoint, const std::string& name) const;
-  /// Returns the links of a role that trajectories pass: from the role before it, to the next.
-  std::pair<transport::LinkOptions, transport::LinkOptions> hop_links(std::string_view hop) const;
-  /// Returns the options of the link on which rows of files go to the reference, or the trainer.
-  transport::LinkOptions rows_link() const;
+  /// Returns the links of a role that trajectories pass, on a card if it has some: from the role
+  /// before it, to each card of the next.
+  HopOptions hop_links(std::string_view role, std::optional<CardId> card = {}) const;
+  /// Returns the links on which rows of files, or recorded trajectories, go to the role that is
+  /// first to have them.
+  std::vector<transport::LinkOptions> rows_links() const;
   /// Returns the options of the link that brings a card in another process its batches.
   transport::LinkOptions batch_link(std::string_view role, CardId card) const;
   /// Returns the name of the link end through which a role on a card sends its trajectories.
@@ -114,6 +117,10 @@ class RoleSpawner {
   std::shared_ptr<const void> keeps(CardId card) const;
   uint64_t step_bytes() const;
   transport::LinkOptions tcp_link() const;
+  std::vector<std::string> hop_names(std::string_view role) const;
+  std::vector<std::string> hop_chain() const;
+  std::vector<transport::LinkOptions> links_between(const std::string& from,
+                                                    std::string_view to) const;
   compute::EngineSetup engine_setup(CardId card, uint32_t replica) const;
   compute::GroupOptions group_of(const std::vector<CardId>& cards, CardId card) const;
   transport::LinkOptions values_link(CardId card) const;

@@ -57,6 +57,11 @@ Expected<std::string> options_of(const config::RunConfig& config, const RewardCo
   };
   if (reward.type == RewardType::overlong || reward.type == RewardType::length)
     put("max_response_length", config.sequence_length - config.prompt_length);
+  if (reward.type == RewardType::crossthinkqa) {
+    if (reward.choice_grade) put("reward_type", config::to_string(*reward.choice_grade));
+    if (reward.response_length_penalty_coef != 0)
+      put("response_length_penalty_coef", reward.response_length_penalty_coef);
+  }
   if (reward.type == RewardType::llm_judge) {
     if (!reward.judge_model_name.empty()) put("model", reward.judge_model_name);
     if (!reward.judge_api_url.empty()) put("url", reward.judge_api_url);

@@ -31,11 +31,11 @@ class RowFeederState {
   explicit RowFeederState(PlayerActor::pointer self) : self_(self) {}
   Expected<void> open(RowFeederOptions options) {
     options_ = std::move(options);
-    const std::string link = options_.output.name;
-    COHORT_ASSIGN(output_, transport::Sender::open(*options_.context, options_.output,
-                                                   [fail = options_.fail, link](const Error& e) {
-                                                     fail(failure_of_link("rows", link, e));
-                                                   }));
+    COHORT_ASSIGN(outputs_,
+                  Outlets::open(*options_.context, options_.outputs,
+                                [fail = options_.fail](const std::string& link, const Error& e) {
+                                  fail(failure_of_link("rows", link, e));
+                                }));
     return {};
   }
   caf::result<LeaseReport> on_lease(const Lease& lease) {
@@ -94,11 +94,11 @@ class RowFeederState {
     double due = k_pace_ms * 1e-3;  // [s] until the next trajectory may leave
     for (auto lease = leases_.begin(); lease != leases_.end();) {
       while (const size_t count = count_due(*lease, now)) {
-        auto sent = send_frame(*lease, count);
+        const size_t to = outputs_.least_busy();
+        auto sent = send_frame(*lease, count, outputs_.link(to));
         ++sent_;  // a wait for a slow consumer is no standstill, either
         if (!sent && sent.error().code == Errc::backpressure) return send_later(k_again_ms);
-        if (!sent)
-          return options_.fail(failure_of_link("rows", options_.output.name, sent.error()));
+        if (!sent) return options_.fail(failure_of_link("rows", outputs_.name(to), sent.error()));
         lease->sent += count;
       }
       if (lease->sent < lease->trajectories.size()) {
@@ -124,10 +124,10 @@ class RowFeederState {
     });
     return static_cast<size_t>(end - left.begin());
   }
-  Expected<uint64_t> send_frame(const Open& lease, size_t count) {
+  static Expected<uint64_t> send_frame(const Open& lease, size_t count, transport::Sender& to) {
     proto::Encoded encoded =
         proto::encode_batch(std::span(lease.trajectories).subspan(lease.sent, count));
-    return output_->send({k_message_trajectories, std::move(encoded.header), encoded.columns});
+    return to.send({k_message_trajectories, std::move(encoded.header), encoded.columns});
   }
   void send_later(int delay_ms) {
     const double at = now_seconds() + delay_ms * 1e-3;
@@ -138,7 +138,7 @@ class RowFeederState {
 
   PlayerActor::pointer self_;
   RowFeederOptions options_;
-  std::unique_ptr<transport::Sender> output_;
+  Outlets outputs_;
   std::deque<Open> leases_;  // by number
   uint64_t last_number_ = 0;
   uint64_t sent_ = 0;

@@ -25,7 +25,7 @@ LeaseReader reader_of(std::shared_ptr<RecordedGroups> recorded);
 
 struct RowFeederOptions {
   transport::Context* context = nullptr;
-  transport::LinkOptions output;
+  std::vector<transport::LinkOptions> outputs;  // to each card of the role that has them first
   LeaseReader read;
   std::string run_id;
   size_t frame_trajectories = 32;

@@ -121,8 +121,9 @@ void rollout(const FlowOptions& options, const FlowPipes& pipes, const std::stri
 void rewards(const FlowOptions& options, const FlowPipes& pipes, const std::string& next) {
   Node node;
   actors::RewardOptions reward;
-  reward.hop = {&node.context, input_of(options, pipes, "actor_infer->rewards"),
-                link_of(options, "rewards->reference", next)};
+  reward.hop = {&node.context,
+                input_of(options, pipes, "actor_infer->rewards"),
+                {link_of(options, "rewards->reference", next)}};
   reward.rewards.push_back({"odd", 1,
                             [scored_at = options.scored_at](const proto::Trajectory& t) {
                               const double score = score_of(t);
@@ -167,8 +168,9 @@ ModelFreeReference::behavior_type reference_actor(
 
 void reference(const FlowOptions& options, const FlowPipes& pipes, const std::string& next) {
   Node node;
-  actors::HopOptions hop = {&node.context, input_of(options, pipes, "rewards->reference"),
-                            link_of(options, "reference->actor_train", next)};
+  actors::HopOptions hop = {&node.context,
+                            input_of(options, pipes, "rewards->reference"),
+                            {link_of(options, "reference->actor_train", next)}};
   auto actor = node.system.spawn(reference_actor, std::move(hop));
   for (;;) ::pause();
 }

@@ -41,6 +41,9 @@ enum class Platform : uint8_t { cpu, cuda, npu };
 constexpr std::string_view names_of(Platform) { return "cpu cuda npu"; }
 enum class Grouping : uint8_t { traj_group_id, tags, batch, state, inductive };
 constexpr std::string_view names_of(Grouping) { return "traj_group_id tags batch state inductive"; }
+/// How ROLL's crossthinkqa weighs the letter against the box.
+enum class ChoiceGrade : uint8_t { loose, soft, strict };
+constexpr std::string_view names_of(ChoiceGrade) { return "loose soft strict"; }
 enum class NormScope : uint8_t { none, batch, group, running };
 constexpr std::string_view names_of(NormScope) { return "none batch group running"; }
 enum class RatioType : uint8_t { token, segment };

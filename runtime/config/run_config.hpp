@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/config/enums.hpp"
+#include "runtime/config/plugin_sections.hpp"
 #include "runtime/config/record_sections.hpp"
 #include "runtime/config/training_sections.hpp"
 #include "runtime/model/shape.hpp"
@@ -188,26 +189,6 @@ struct RewardNormalization {
   bool operator==(const RewardNormalization&) const = default;
 };
 
-/// What a child process of a reward, or of an environment, may do.
-struct SandboxSection {
-  SandboxMode mode = SandboxMode::bubblewrap;
-  bool network = false;
-  std::vector<std::string> readable;  // folders beyond the system's
-  uint64_t memory_bytes = uint64_t{1} << 30;
-  bool operator==(const SandboxSection&) const = default;
-};
-
-/// A reward or an environment that is loaded, and what is asked of it.
-struct PluginSection {
-  std::string path;         // key `plugin`: path.py:name or path.so; empty: it is built in
-  std::string args = "{}";  // JSON object: its own options
-  double timeout_s = 10;    // deadline of one answer, of one reset or step
-  int64_t workers = 2;      // child processes, or requests at once
-  std::string python;       // interpreter; empty: the system's
-  SandboxSection sandbox;
-  bool operator==(const PluginSection&) const = default;
-};
-
 /// One entry of rewards: for rlvr a domain with its scorer.
 struct RewardConfig {
   RewardType type = RewardType::env_return;  // missing in the file: follows from worker_cls
@@ -220,32 +201,12 @@ struct RewardConfig {
   std::string judge_prompt;
   std::string judge_model_name;
   std::string judge_api_url;
+  std::optional<ChoiceGrade> choice_grade;  // crossthinkqa
+  double response_length_penalty_coef = 0;  // crossthinkqa
   QueryFilter query_filter_config;
   std::string worker_cls;  // ROLL's class; "" in an entry of our own
   WorkerConfig worker;     // world_size, model_args, device_mapping … of the same section
   bool operator==(const RewardConfig&) const = default;
-};
-
-/// One entry of tools, keyed by the name that calls give.
-struct ToolConfig {
-  ToolType type = ToolType::plugin;
-  PluginSection plugin;       // its keys are the entry's own
-  std::string schema = "{}";  // JSON object that the prompt shows; {}: the tool's own
-  uint64_t max_output_bytes = uint64_t{1} << 20;
-  bool operator==(const ToolConfig&) const = default;
-};
-
-/// The agent loop of answers that call tools; its limits are verl's.
-struct MultiTurnSection {
-  ToolFormat format = ToolFormat::hermes;
-  int64_t max_assistant_turns = 0;         // 0: no bound
-  int64_t max_user_turns = 0;              // 0: no bound
-  int64_t max_parallel_calls = 1;          // of one answer
-  int64_t max_tool_response_length = 256;  // [characters]; 0: no bound
-  int64_t max_tool_response_tokens = 0;    // 0: no bound
-  CutSide tool_response_truncate_side = CutSide::middle;
-  bool shows_tools = true;  // the prompt lists the schemas
-  bool operator==(const MultiTurnSection&) const = default;
 };
 
 struct EnvManagerConfig {

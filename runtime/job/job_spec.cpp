@@ -7,6 +7,7 @@
 #include <sstream>
 #include <utility>
 
+#include "runtime/config/role_cuts.hpp"
 #include "runtime/config/role_weights.hpp"
 #include "runtime/config/train_groups.hpp"
 
@@ -128,25 +129,22 @@ void fill_engine(plan::RoleJob& job, const Section& section, const RunConfig& c)
 
 ZeroSettings zero_of(const RunConfig& c, const WorkerConfig& role) {
   const config::StrategySettings& s = role.strategy_args;
+  const config::StateCut cut = config::state_cut_of(role);
   ZeroSettings zero;
   zero.offload_optimizer = s.offload_optimizer;
-  zero.offload_params = s.offload_param;
+  zero.offload_params = cut.offloads_params;
   zero.swap_optimizer =
       &role == &c.actor_train && c.dialect == config::Dialect::verl && c.verl.swap_optimizer;
   if (role.device_mapping.size() < 2) return zero;
   zero.expert_ways = degree(s.expert_parallel_size);
-  zero.stage = static_cast<uint32_t>(count(s.zero_stage));
-  // Under an adapter the model is whole on each card: FSDP cuts what is trained alone.
-  const bool is_lora =
-      !role.model_args.lora_target.empty() || !role.model_args.adapter_name_or_path.empty();
-  if (s.strategy == Strategy::fsdp2_train) zero.stage = is_lora ? 2 : 3;
-  if (s.strategy == Strategy::megatron_train) zero.stage = s.use_distributed_optimizer ? 1 : 0;
+  zero.stage = static_cast<uint32_t>(count(cut.zero_stage));
   return zero;
 }
 
 namespace {
 
 /// The built-in engine has keys of its own; what the others' keys say does not change its bytes.
+/// Of the cuts it makes TP in a rollout and EP in training (config/role_cuts.hpp).
 void fill_builtin(plan::RoleJob& job, const WorkerConfig& role, const RunConfig& c,
                   uint64_t vocab_size) {
   constexpr uint64_t k_logits_max = uint64_t{1} << 24;  // TrainEngineOptions::logits_max
@@ -154,7 +152,11 @@ void fill_builtin(plan::RoleJob& job, const WorkerConfig& role, const RunConfig&
   job.logits_chunk_tokens = std::max<uint64_t>(k_logits_max / std::max<uint64_t>(vocab_size, 1), 1);
   job.max_running = count(c.max_running_requests);
   job.threads = degree(c.cards.threads_per_card);
-  if (job.name != Role::actor_train && job.name != Role::critic) return;
+  const bool is_trained = job.name == Role::actor_train || job.name == Role::critic;
+  job.pp = job.cp = 1;
+  if (job.name != Role::actor_infer) job.tp = 1;
+  if (!is_trained) job.ep = 1;
+  if (!is_trained) return;
   ZeroSettings zero = zero_of(c, role);
   job.zero_stage = zero.stage;
   job.offload_optimizer = zero.offload_optimizer;

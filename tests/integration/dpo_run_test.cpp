@@ -84,8 +84,8 @@ TEST(Dpo, SplitsCardsAndTurnsGiveTheSameBits) {
   };
   std::vector<std::vector<std::string>> cases = {batch(8, 1), batch(1, 8)};
   auto two = batch(2, 2);
-  two.insert(two.end(), {"num_gpus_per_node=3", "actor_train.device_mapping=[0,1]",
-                         "reference.device_mapping=[2]"});
+  two.insert(two.end(), {"num_gpus_per_node=4", "actor_train.device_mapping=[0,1]",
+                         "reference.device_mapping=[2,3]"});
   cases.push_back(two);
   auto turns = batch(4, 2);
   turns.insert(turns.end(), {"placement.mode=timeshare", "placement.offload=step",

@@ -227,8 +227,7 @@ TEST_F(LoraRun, WhatIsNotBuiltInIsRefusedByName) {
   for (const auto& [override_text, expected] : std::vector<std::pair<std::string, std::string>>{
            {"pretrain=~", "an adapter is trained over weights"},
            {"actor_train.model_args.lora_target=lm_head", "'lm_head' is no linear layer"},
-           {"actor_train.model_args.lora_dropout=0.1", "lora_dropout"},
-           {"+reference.device_mapping=[1]", "needs no card"}}) {
+           {"actor_train.model_args.lora_dropout=0.1", "lora_dropout"}}) {
     TempFolder folder;
     Process run(lora_run(folder, {override_text}), folder);
     EXPECT_NE(run.wait(), 0) << override_text;

@@ -42,9 +42,13 @@ TEST(Processes, ReferenceAndTimeshareWorkAcrossThem) {
                                          "reference.device_mapping=list(range(1,2))"};
   Process alone(test::tiny_run(folder, more), folder);
   ASSERT_EQ(alone.wait(), 0) << alone.err();
-  Process apart(with_processes(test::tiny_run(folder, more), 2), folder);
-  ASSERT_EQ(apart.wait(), 0) << apart.err();
-  EXPECT_EQ(test::hashes(test::run_folder(apart)), test::hashes(test::run_folder(alone)));
+  auto both = more;  // each has the reference, and reads a part of the step
+  both.back() = "reference.device_mapping=list(range(0,2))";
+  for (const auto& cards : {more, both}) {
+    Process apart(with_processes(test::tiny_run(folder, cards), 2), folder);
+    ASSERT_EQ(apart.wait(), 0) << apart.err();
+    EXPECT_EQ(test::hashes(test::run_folder(apart)), test::hashes(test::run_folder(alone)));
+  }
 }
 
 /// What travelled in each publish of a run, against the plan that the run printed.
@@ -124,6 +128,35 @@ TEST(Processes, NoLayoutOfCardsChangesTheHashes) {
         << "ZeRO " << x.stage << ", processes " << x.processes;
     expect_planned_bytes(test::run_folder(run), folder);
   }
+}
+
+// Megatron's cuts become a cut of the state over all cards: the batches, and the hashes, are those
+// of the copies that the config means.
+TEST(Processes, CutsOfTheModelInTrainingChangeNoHash) {
+  TempFolder folder;
+  Process alone(test::tiny_run(folder), folder);
+  ASSERT_EQ(alone.wait(), 0) << alone.err();
+  const std::string strategy = "actor_train.strategy_args.";
+  const std::vector<std::string> cut = {
+      "num_gpus_per_node=5",
+      "actor_train.device_mapping=list(range(0,4))",
+      "actor_infer.device_mapping=list(range(4,5))",
+      "actor_train.training_args.gradient_accumulation_steps=2",  // of two copies
+      strategy + "strategy_name=megatron_train",
+      "++" + strategy +
+          "strategy_config={tensor_model_parallel_size: 2, context_parallel_size: 1}"};
+  Process run(with_processes(test::tiny_run(folder, cut), 3), folder);
+  ASSERT_EQ(run.wait(), 0) << run.err();
+  EXPECT_EQ(test::hashes(test::run_folder(run)), test::hashes(test::run_folder(alone)));
+  expect_planned_bytes(test::run_folder(run), folder);
+  const auto plan = nlohmann::json::parse(test::slurp(test::run_folder(run) + "/plan.json"));
+  bool is_told = false;
+  for (const auto& note : plan["keys_without_effect"])
+    is_told = is_told || note.dump().find(
+                             "TP 2: in a run each of its 4 cards takes whole "
+                             "sequences, in the batches of 2 copies; the model's "
+                             "state is cut over all of them (ZeRO 3)") != std::string::npos;
+  EXPECT_TRUE(is_told) << plan["keys_without_effect"];
 }
 
 const std::vector<std::string> k_tensor_parallel = {

@@ -112,6 +112,7 @@ TEST(RecoveryLimit, AProcessThatKeepsDyingIsDoneWithoutWhereOthersLive) {
 }
 
 // Its frames are acknowledged by nobody and come again; its weights are those of step 0.
+// Here two cards share its work.
 TEST(RecoveryOfReference, ItBeginsAgainWithThePolicyOfStepZero) {
   const std::vector<std::string> more = {"use_kl_loss=true", "kl_loss_coef=0.1",
                                          "num_gpus_per_node=3",
@@ -120,7 +121,10 @@ TEST(RecoveryOfReference, ItBeginsAgainWithThePolicyOfStepZero) {
   Process calm(test::tiny_run(calm_folder, more), calm_folder);
   ASSERT_EQ(calm.wait(), 0) << calm.err();
   const std::filesystem::path claim = folder.path() / "claim";
-  Process run(test::with_failpoint(test::in_processes(test::tiny_run(folder, more), 3),
+  auto two = more;
+  two[2] = "num_gpus_per_node=4";
+  two[3] = "reference.device_mapping=list(range(2,4))";
+  Process run(test::with_failpoint(test::in_processes(test::tiny_run(folder, two), 4),
                                    "reference.computed:10:kill", claim),
               folder);
   ASSERT_EQ(run.wait(90000), 0) << run.err();

@@ -81,8 +81,11 @@ TEST(RewardModelRole, ItsScoresAreThoseOfItsFolder) {
     EXPECT_NEAR(nlohmann::json::parse(line).at("score").get<double>(), expected.at(i), 1e-5) << i;
   EXPECT_EQ(i, expected.size());
 
-  // Where the card is changes nothing: another process, or the rollout's own card.
-  Process processes(test::in_processes(scored_run(folder, classifier, {"exp_name=processes"}), 3),
+  // Where the cards are changes nothing: two in other processes, or the rollout's own.
+  Process processes(test::in_processes(scored_run(folder, classifier,
+                                                  {"exp_name=processes", "num_gpus_per_node=4",
+                                                   "rewards.quality.device_mapping=[2,3]"}),
+                                       4),
                     folder);
   ASSERT_EQ(processes.wait(), 0) << processes.err();
   EXPECT_EQ(hashes(run_folder(processes)), hashes(run_folder(run)));

@@ -192,7 +192,8 @@ rewards:
   EXPECT_TRUE(c.derived.has_group_baseline);   // grpo forces it
   EXPECT_TRUE(c.derived.is_reference_needed);  // without a role: the policy without its adapters
   EXPECT_FALSE(c.derived.is_reference_metric_only);
-  EXPECT_TRUE(has(c.warnings, "actor_train.strategy_args.strategy_config", "use ZeRO 0, 1 or 2"));
+  EXPECT_TRUE(has(c.notes, "actor_train.strategy_args.strategy_config",
+                  "under the adapter the model is whole on each card"));
 }
 
 TEST(RollExamples, AgenticWithStepManagersAndOtherEnvironments) {
@@ -282,6 +283,10 @@ sft_train:
   EXPECT_EQ(sft.pipeline, Pipeline::sft);
   EXPECT_EQ(sft.derived.train_dp, 1);
   EXPECT_EQ(sft.derived.optimizer_batch, 32);
+  EXPECT_TRUE(not_built(sft).empty());
+  EXPECT_TRUE(has(sft.notes, "sft_train.strategy_args.strategy_config",
+                  "TP 2 x PP 2 x CP 2: in a run each of its 8 cards takes whole sequences, in the "
+                  "batches of 1 copy; the model's state is cut over all of them (ZeRO 3)"));
   RunConfig distill = loaded(R"(defaults: [../config/deepspeed_zero3@_here_]
 sequence_length: 1024
 student_pretrain: Qwen/Qwen2.5-1.5B-Instruct
@@ -318,7 +323,27 @@ reference: {device_mapping: [2, 3]}
   EXPECT_EQ(dpo.derived.trajectories_per_step, 64);
   EXPECT_TRUE(dpo.derived.is_reference_needed);
   EXPECT_TRUE(has(dpo.notes, "train_batch_size", "a step is one optimizer step"));
-  EXPECT_TRUE(has(dpo.warnings, "reference.device_mapping", "on one card"));
+  EXPECT_TRUE(not_built(dpo).empty()) << "the reference reads on both cards";
+}
+
+// As ROLL's files have it: the reference's cards are named, and nothing is built there.
+TEST(RollExamples, WithLoraTheReferenceNeedsNoCards) {
+  const std::string dpo = R"(sequence_length: 512
+num_gpus_per_node: 8
+pretrain: Qwen/Qwen3-4B
+pipeline: dpo
+actor_train:
+  model_args: {lora_target: all-linear, lora_rank: 8}
+  training_args: {per_device_train_batch_size: 16, lr_scheduler_type: constant}
+  strategy_args: {strategy_name: megatron_train, strategy_config: {tensor_model_parallel_size: 4}}
+  device_mapping: list(range(0,4))
+reference: {device_mapping: [4, 5, 6, 7]}
+)";
+  const RunConfig c = loaded(dpo);
+  EXPECT_TRUE(c.reference.device_mapping.empty());
+  EXPECT_TRUE(has(c.notes, "reference.device_mapping", "with its adapter off"));
+  EXPECT_TRUE(has(c.notes, "actor_train.strategy_args.strategy_config", "(ZeRO 2)"));
+  EXPECT_TRUE(not_built(c).empty());
 }
 
 std::string refusal(const std::string& more) {

@@ -101,17 +101,24 @@ TEST(ConfigForeign, WhatChangesTheLossOrTheRewardIsNeverSilent) {
   EXPECT_NE(find(not_built(loaded(load_small({engine + "megatron_train" + config}))), router),
             nullptr);
   const std::string cross = "rewards.qa={worker_cls: roll.x.CrossThinkQARuleRewardWorker, ";
-  const auto refused = [&](const std::string& keys) {
-    return not_built(loaded(load_small({cross + keys + "}"})));
-  };
-  EXPECT_NE(find(refused("reward_type: soft"), "rewards.qa.reward_type"), nullptr);
-  EXPECT_NE(
-      find(refused("response_length_penalty_coef: 0.5"), "rewards.qa.response_length_penalty_coef"),
-      nullptr);
-  EXPECT_TRUE(refused("response_length_penalty_coef: 0.0").empty());
+  const RunConfig graded =
+      loaded(load_small({cross + "reward_type: soft, response_length_penalty_coef: 0.5}"}));
+  EXPECT_TRUE(not_built(graded).empty());
+  EXPECT_EQ(graded.rewards.at("qa").choice_grade, ChoiceGrade::soft);
+  EXPECT_EQ(graded.rewards.at("qa").response_length_penalty_coef, 0.5);
   EXPECT_TRUE(
       not_built(loaded(load_small({"rewards.x={type: ifeval, reward_type: soft}"}))).empty())
       << "ROLL's other workers do not read it";
+}
+
+TEST(ConfigForeign, AFrozenTowerIsNoPartOfATextModel) {
+  const std::string key = "actor_train.model_args.freeze_module_prefix";
+  const RunConfig towers =
+      loaded(load_small({key + "='vision_model,audio_model,talker,code2wav'"}));
+  EXPECT_EQ(find(not_built(towers), key), nullptr);
+  EXPECT_NE(find(towers.notes, key), nullptr);
+  EXPECT_NE(find(not_built(loaded(load_small({key + "='vision_model,model.layers.0'"}))), key),
+            nullptr);
 }
 
 TEST(ConfigForeign, OtherPipelinesAreNamed) {

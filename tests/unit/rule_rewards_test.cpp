@@ -190,6 +190,45 @@ TEST(MultipleChoice, TakesTheLetterThatWasChosen) {
   EXPECT_NE(judge(*reward, row_of("\\boxed{E}", "E")).error, "");
 }
 
+// ROLL's grades of a letter and its box; the repetitions weigh always, the length by a factor.
+TEST(CrossThinkQa, GradesAsRoll) {
+  const std::string right = "so \\boxed{B}", bare = "the answer is B", wrong = "so \\boxed{C}",
+                    off = "I think C", open = "\\boxed{} \\boxed{B", thought = "<think>\\boxed{C}";
+  const std::string thoughtful = thought + "</think>\n" + right;
+  expect_rows("crossthinkqa", R"({"reward_type": "loose"})",
+              {{right.c_str(), "B. seven", 1, "pred B"},
+               {bare.c_str(), "B", 1},
+               {wrong.c_str(), "B", -1},
+               {off.c_str(), "B", -1}});
+  expect_rows("crossthinkqa", R"({"reward_type": "soft"})",
+              {{right.c_str(), "B", 1},
+               {bare.c_str(), "B", 0.5},
+               {wrong.c_str(), "B", -0.5},
+               {off.c_str(), "B", -1},
+               {"no letter", "B", -1, "no capital letter"},
+               {open.c_str(), "B", 0.5},
+               {thoughtful.c_str(), "B", 1},
+               {thought.c_str(), "C", 1}});
+  expect_rows("crossthinkqa", R"({"reward_type": "strict"})",
+              {{right.c_str(), "B", 1},
+               {bare.c_str(), "B", -1},
+               {wrong.c_str(), "B", -1},
+               {off.c_str(), "B", -1}});
+  expect_rows("crossthinkqa", "{}", {{right.c_str(), "B", 1}, {off.c_str(), "B", 0}});
+  auto soft = rule("crossthinkqa", R"({"reward_type": "soft"})");
+  RewardRow row = row_of("a b c a b c a b \\boxed{B}", "B");  // 3 of 7 3-grams are new twice
+  EXPECT_NEAR(judge(*soft, row).score, 1 - 0.5 * 3.0 / 7, 1e-12);
+  auto timed =
+      rule("crossthinkqa", R"({"reward_type": "soft", "response_length_penalty_coef": 0.4})");
+  for (const auto& [tokens, length] :
+       {std::pair{99U, -0.5}, {100U, -0.5}, {250U, -0.25}, {400U, 0.0}, {401U, 0.0}}) {
+    row = row_of(right, "B");
+    row.response_tokens = tokens;
+    EXPECT_NEAR(judge(*timed, row).score, 1 + 0.4 * length, 1e-12) << tokens;
+  }
+  EXPECT_NE(judge(*soft, row_of("B", "")).error, "");
+}
+
 // ---- format, overlong, length, repetition
 
 TEST(Format, TagsInTheirOrderOrAPattern) {

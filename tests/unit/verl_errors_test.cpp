@@ -70,16 +70,19 @@ TEST(VerlErrors, Types) {
   });
 }
 
-TEST(VerlErrors, MegatronsExpertParallelismIsTheTrainersAlone) {
+TEST(VerlErrors, MegatronsExpertParallelismIsTheTrainers) {
   const std::string size = ".megatron.expert_model_parallel_size=";
   const std::string of_actor = "actor_rollout_ref.actor" + size;
   std::vector<std::string> words = {"actor_rollout_ref.actor.strategy=megatron", of_actor + "2"};
-  // The reference has the actor's size unless it is given one.
-  std::vector<Note> refused = not_built(load_verl(quickstart(words)).value());
-  ASSERT_EQ(refused.size(), 1U);
-  EXPECT_EQ(refused[0].key, "actor_rollout_ref.ref.megatron.expert_model_parallel_size");
-  EXPECT_NE(refused[0].text.find("experts are cut in the trainer alone; use 1"), std::string::npos)
-      << refused[0].text;
+  // The reference has the actor's size unless it is given one, and all experts in a run.
+  const RunConfig whole = load_verl(quickstart(words)).value();
+  EXPECT_TRUE(not_built(whole).empty());
+  EXPECT_EQ(whole.reference.strategy_args.expert_parallel_size, 2);
+  const auto note = std::ranges::find(whole.notes, "actor_rollout_ref.ref", &Note::key);
+  ASSERT_NE(note, whole.notes.end());
+  EXPECT_EQ(note->text,
+            "EP 2: in a run each of its 8 cards has the whole model, and reads a share of the "
+            "trajectories");
   words.push_back("actor_rollout_ref.ref" + size + "1");
   const RunConfig run = load_verl(quickstart(words)).value();
   EXPECT_TRUE(not_built(run).empty());

@@ -441,9 +441,6 @@ TEST(VerlLoad, WhatARunLacksIsRefusedByTheKeysOwnName) {
       {{actor + "shuffle=True"}, actor + "shuffle"},
       {{actor + "optim.lr_scheduler_type=cosine"}, actor + "optim.lr_scheduler_type"},
       {{actor + "fsdp_config.dtype=float16"}, actor + "fsdp_config.dtype"},
-      {{actor + "ulysses_sequence_parallel_size=2", actor + "ppo_micro_batch_size_per_gpu=40",
-        "actor_rollout_ref.ref.ulysses_sequence_parallel_size=1"},
-       actor + "ulysses_sequence_parallel_size"},
       {{"actor_rollout_ref.model.tokenizer_path=/t"}, "actor_rollout_ref.model.tokenizer_path"},
       {{"actor_rollout_ref.model.lora_adapter_path=/x"},
        "actor_rollout_ref.model.lora_adapter_path"},
@@ -487,7 +484,7 @@ TEST(VerlLoad, ARunDoesWhatVerlsKeysSay) {
   EXPECT_EQ(run.loss_scale_factor, 128);  // R
   EXPECT_EQ(run.norm_mean_type, NormScope::group);
   EXPECT_EQ(run.norm_std_type, NormScope::group);
-  EXPECT_EQ(run.reference.device_mapping, (std::vector<uint32_t>{0}));
+  EXPECT_EQ(run.reference.device_mapping, run.actor_train.device_mapping);
   EXPECT_EQ(run.placement.mode, PlacementMode::timeshare);
   EXPECT_TRUE(run.actor_train.data_args.filter_overlong_prompts);
   EXPECT_EQ(run.actor_train.data_args.tag, "data_source");

@@ -187,7 +187,6 @@ TEST(VerlSft, NamesWhatItDoesNotTake) {
       {"data.max_length=0", "data.max_length"},
       {"model.exclude_modules=q_proj", "model.exclude_modules: is not built in"},
       {"optim.lr_scheduler=wsd", "optim.lr_scheduler: wsd is not built in"},
-      {"engine.tensor_model_parallel_size=2", "cut by TP or PP"},
       {"trainer.resume_mode=resume_path", "trainer.resume_from_path: missing"},
       {"trainer.save_freq=after_each_epoch", "trainer.save_freq"},
       {"modle.path=/x", "modle"},
@@ -202,11 +201,18 @@ TEST(VerlSft, NamesWhatItDoesNotTake) {
   EXPECT_NE(missing.error().detail.find("give a local folder"), std::string::npos);
 }
 
-TEST(VerlSft, WhatIsPlannedAloneIsRefusedWhereVerlsKeyStands) {
-  const RunConfig run = loaded(peft({"ulysses_sequence_parallel_size=2"}));
-  const auto notes = not_built(run);
-  ASSERT_EQ(notes.size(), 1U);
-  EXPECT_EQ(notes[0].where, "override 'ulysses_sequence_parallel_size=2'");
+// The batch is global: neither key changes it.
+TEST(VerlSft, CutsOfTheModelAndOfSequencesAreMadeOtherwise) {
+  const RunConfig run =
+      loaded(peft({"ulysses_sequence_parallel_size=2", "engine.tensor_model_parallel_size=2"}));
+  EXPECT_TRUE(not_built(run).empty());
+  const auto says = [&run](std::string_view key, std::string_view text) {
+    return std::ranges::any_of(run.notes, [&](const Note& note) {
+      return note.key == key && note.text.find(text) != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(says("sft_train.strategy_args.strategy_config", "Ulysses 2: in a run each of"));
+  EXPECT_TRUE(says("engine", "TP 2 x PP 1: in a run each card takes whole sequences"));
 }
 
 }  // namespace

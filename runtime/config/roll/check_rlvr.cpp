@@ -6,6 +6,7 @@
 #include <map>
 
 #include "runtime/base/suggest.hpp"
+#include "runtime/config/role_cuts.hpp"
 #include "runtime/config/roll/roll_check.hpp"
 #include "runtime/config/train_groups.hpp"
 
@@ -150,6 +151,13 @@ void note_role(const RunConfig& c, Findings& f, const NamedRole& x) {
   if (m.attn_implementation)
     f.note(model + "attn_implementation", "the built-in engine has one attention kernel");
   bool is_train = x.name == "actor_train" || x.name == "sft_train" || x.name == "student";
+  const bool is_trained = is_train || x.name == "critic";
+  if (const std::string cut = cut_in_run(x.name, *x.role, is_trained); !cut.empty())
+    f.note(x.name + ".strategy_args.strategy_config", "{}", cut);
+  if (!m.freeze_module_prefix.empty())
+    f.note(model + "freeze_module_prefix", "a text model has no module of that name");
+  if (x.name == "critic" && m.model_type == ModelType::trl)
+    f.note(model + "model_type", "trl: the value head is the same, and starts at 0");
   if (!m.is_gradient_checkpointing && !is_train)
     f.note(model + "disable_gradient_checkpointing", "the role does not train");
   check_data(c, f, x.name + ".data_args", x.role->data_args);

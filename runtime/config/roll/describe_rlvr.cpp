@@ -63,7 +63,7 @@ void describe_dynamic_sampling(Visitor& v, DynamicSampling& x) {
 }
 
 /// What ROLL's CrossThinkQA worker pays, and no other reads.
-void describe_cross_think(Visitor& v, const RewardConfig& r) {
+void describe_cross_think(Visitor& v, RewardConfig& r) {
   constexpr std::string_view k_grade = "reward_type", k_length = "response_length_penalty_coef";
   const bool is_read =
       r.type == RewardType::crossthinkqa || r.worker_cls.find("CrossThinkQA") != std::string::npos;
@@ -71,13 +71,12 @@ void describe_cross_think(Visitor& v, const RewardConfig& r) {
     v.inert(k_grade, "only ROLL's crossthinkqa reads it");
     return v.inert(k_length, "only ROLL's crossthinkqa reads it");
   }
-  v.refused(
-      {k_grade, k_nobody,
-       "ROLL's crossthinkqa pays 1 to -1 by letter and box, here it is 1 or 0: remove the key, "
-       "or give a plugin"});
-  v.refused({k_length, k_nobody,
-             "not built into crossthinkqa: use 0, and a reward of type length beside it "
-             "(docs/rewards.md)"});
+  v.key({k_grade, "reward",
+         "crossthinkqa pays 1 to -1 by the letter and the box (docs/rewards.md); ~: 1 or 0 by the "
+         "letter."},
+        r.choice_grade);
+  v.key({k_length, "reward", "crossthinkqa: factor of ROLL's penalty of answers below 400 tokens."},
+        r.response_length_penalty_coef);
 }
 
 void describe_reward(Visitor& v, RewardConfig& r) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -86,27 +87,30 @@ void add_async(const RunConfig& c, List& list) {
 }
 
 void add_cards(const RunConfig& c, List& list) {
-  size_t reference = c.reference.device_mapping.size();
-  list.add_if(c.derived.is_reference_needed && reference > 1, "reference.device_mapping",
-              fmt::format("{} cards; this version computes the reference on one card", reference));
-  const size_t teacher = c.teacher.device_mapping.size();
-  if (c.pipeline == Pipeline::distill)
-    list.add_if(c.teacher.device_mapping != c.student.device_mapping, "teacher.device_mapping",
-                "other cards than the student's: the teacher's logits, a whole vocabulary for each "
-                "token, stay on the card that compares them; give the student's mapping, or leave "
-                "the key out");
-  else
-    list.add_if(has_teacher(c) && teacher > 1, "teacher.device_mapping",
-                fmt::format("{} cards; this version computes the teacher on one card", teacher));
+  list.add_if(
+      c.pipeline == Pipeline::distill && c.teacher.device_mapping != c.student.device_mapping,
+      "teacher.device_mapping",
+      "other cards than the student's: the teacher's logits, a whole vocabulary for each token, "
+      "stay on the card that compares them; give the student's mapping, or leave the key out");
 }
 
 bool has_adapter(const ModelArgs& m) {
   return !m.lora_target.empty() || !m.adapter_name_or_path.empty();
 }
 
-/// Parameters come to a card unit by unit.
-bool is_by_layer(const StrategySettings& s, size_t cards) {
-  return s.offload_param || (s.zero_stage >= 3 && cards > 1) || s.strategy == Strategy::fsdp2_train;
+/// Whether all of these, with commas between them, are names that ROLL and Hugging Face give to the
+/// parts of a model that see, hear and speak: a text model has none.
+bool is_no_text_module(std::string_view prefixes) {
+  while (!prefixes.empty()) {
+    const std::string_view prefix = prefixes.substr(0, prefixes.find(','));
+    const bool is_known =
+        std::ranges::any_of(std::array{"vision_", "visual", "audio_", "talker", "code2wav",
+                                       "token2wav", "multi_modal_projector", "mm_projector"},
+                            [prefix](std::string_view part) { return prefix.starts_with(part); });
+    if (!is_known) return false;
+    prefixes.remove_prefix(std::min(prefix.size() + 1, prefixes.size()));
+  }
+  return true;
 }
 
 void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c, List& list) {
@@ -120,39 +124,26 @@ void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c
       model + ".model_name_or_path",
       "is not built in: the policy starts from `pretrain` in every role; set that key (reference, "
       "critic and teacher may have a folder of their own)");
-  list.add_if(!m.freeze_module_prefix.empty(), model + ".freeze_module_prefix",
+  list.add_if(!std::ranges::all_of(m.freeze_module_prefix, is_no_text_module),
+              model + ".freeze_module_prefix",
               "is not built in: every weight trains; remove the key");
   list.add_if(!m.freeze_module_contains.empty(), model + ".freeze_module_contains",
               "is not built in: every weight trains; remove the key");
   const bool is_classifier = m.model_type == ModelType::auto_sequence_classification ||
                              m.model_type == ModelType::auto_token_classification;
   const bool has_scores = name == "critic" || (c.pipeline == Pipeline::rm && name == "actor_train");
-  list.add_if(m.model_type.has_value() && !(has_scores && is_classifier), model + ".model_type",
+  const bool is_value_model = name == "critic" && m.model_type == ModelType::trl;
+  list.add_if(m.model_type.has_value() && !(has_scores && is_classifier) && !is_value_model,
+              model + ".model_type",
               has_scores ? "trl's value model is not built in; use ~: the folder of a "
                            "classifier with one label, or of a language model"
                          : "is not built in: the policy is a causal language model; use ~");
-  list.add_if(
-      m.ulysses_size > 1, model + ".ulysses_size",
-      fmt::format("{} is not built in: sequences are not split over cards; use 1", m.ulysses_size));
   const StrategySettings& s = w.strategy_args;
-  std::string strategy = name + ".strategy_args.strategy_config";
-  const bool is_rollout = name == "actor_infer", is_trained = name == train_section(c);
-  int64_t cut = s.pipeline_parallel_size * s.context_parallel_size *
-                (is_rollout ? 1 : s.tensor_parallel_size) *
-                (is_trained ? 1 : s.expert_parallel_size);
-  list.add_if(cut > 1, strategy,
-              fmt::format("TP {} x PP {} x CP {} x EP {}: this version cuts a model by TP in "
-                          "actor_infer alone, and experts by EP in {} alone; use 1 for {}",
-                          s.tensor_parallel_size, s.pipeline_parallel_size, s.context_parallel_size,
-                          s.expert_parallel_size, train_section(c),
-                          is_rollout   ? "PP, CP and EP"
-                          : is_trained ? "TP, PP and CP"
-                                       : "each"));
+  const std::string strategy = name + ".strategy_args.strategy_config";
+  const bool is_trained = name == train_section(c);
+  list.add_if(name == "critic" && s.expert_parallel_size > 1, strategy,
+              fmt::format("EP {} is not built in for a critic; use 1", s.expert_parallel_size));
   if (!is_trained || s.expert_parallel_size == 1) return;
-  list.add_if(is_by_layer(s, w.device_mapping.size()), strategy,
-              fmt::format("EP {} with parameters that come layer by layer (ZeRO 3, FSDP, "
-                          "offload_param) is not built in; use ZeRO 0, 1 or 2",
-                          s.expert_parallel_size));
   list.add_if(has_adapter(m), model + ".lora_target",
               fmt::format("is not built in with EP {}; use EP 1, or train every weight",
                           s.expert_parallel_size));
@@ -191,19 +182,10 @@ void add_lora(const RunConfig& c, List& list) {
               "is not built in: log-probabilities would differ from those of the rollouts; use 0");
   list.add_if(c.pipeline == Pipeline::rm, model + "lora_target",
               "is not built in with a reward model: every weight trains; remove the key");
-  const StrategySettings& s = c.actor_train.strategy_args;
-  list.add_if(s.offload_param || (s.zero_stage >= 3 && c.actor_train.device_mapping.size() > 1),
-              train_section(c) + ".strategy_args.strategy_config",
-              "with LoRA parameters that come layer by layer (ZeRO 3, offload_param) are not built "
-              "in; use ZeRO 0, 1 or 2, or fsdp2_train, which then cuts the adapter alone");
   list.add_if(
       c.actor_infer.engine != "built_in", "actor_infer.engine",
       fmt::format("{} is sent whole weights: with LoRA use built_in", c.actor_infer.engine));
   if (!own_reference(c).empty()) return;
-  list.add_if(c.derived.is_reference_needed && !c.reference.device_mapping.empty(),
-              "reference.device_mapping",
-              "with LoRA the reference is the trainer's model with its adapter off, which needs no "
-              "card; remove the key");
   list.add_if(c.derived.is_reference_needed && !m.adapter_name_or_path.empty(),
               model + "adapter_name_or_path",
               "a run that starts from an adapter has no reference: with its adapter off the model "
@@ -339,19 +321,13 @@ void add_reward_models(const RunConfig& c, List& list) {
     }
     list.add_if(c.pipeline != Pipeline::rlvr, key + ".type",
                 "reward_model scores the answers of pipeline rlvr alone");
-    list.add_if(w.device_mapping.size() != 1, cards,
-                fmt::format("{} cards; a reward model computes on one: give its number",
-                            w.device_mapping.size()));
+    list.add_if(w.device_mapping.empty(), cards, "no card; give the numbers of its cards");
     list.add_if(shares(w, c.actor_train) || shares(w, c.critic), cards,
                 "shares a card with a role that trains; give the reward model a card of its own, "
                 "or one of actor_infer");
     for (uint32_t card : w.device_mapping)
       list.add_if(!taken.insert(card).second, cards,
                   fmt::format("card {} has another reward model; give each a card", card));
-    const StrategySettings& s = w.strategy_args;
-    list.add_if(s.tensor_parallel_size * s.pipeline_parallel_size * s.context_parallel_size > 1,
-                key + ".strategy_args.strategy_config",
-                "a reward model is not cut over cards; use TP, PP and CP 1");
   }
 }
 

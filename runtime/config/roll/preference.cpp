@@ -43,9 +43,7 @@ void check_reference(RunConfig& c, Findings& f) {
     if (c.reference.is_configured) f.note("reference", "not built: the loss reads none");
     return;
   }
-  const bool is_lora = !c.actor_train.model_args.lora_target.empty();  // adapter off
-  const bool has_role = !is_lora || !own_reference(c).empty();
-  if (has_role && c.reference.device_mapping.empty() &&
+  if (has_reference_role(c, f) && c.reference.device_mapping.empty() &&
       usable(f, {"reference", "reference.device_mapping"}))
     f.problem("reference",
               "missing: the loss compares the policy with a reference, which needs a card; give "

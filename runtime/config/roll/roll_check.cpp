@@ -69,6 +69,23 @@ void warn_idle_cards(RunConfig& c, Findings& f) {
            idle.size() == 1 ? "" : "s", fmt::join(idle, ", "));
 }
 
+}  // namespace
+
+bool has_reference_role(RunConfig& c, Findings& f) {
+  const ModelArgs& m = c.actor_train.model_args;
+  const bool is_lora = !m.lora_target.empty() || !m.adapter_name_or_path.empty();
+  if (!is_lora || !own_reference(c).empty()) return true;
+  if (c.derived.is_reference_needed && !c.reference.device_mapping.empty()) {
+    c.reference.device_mapping.clear();
+    c.reference.strategy_args.data_parallel_size = StrategySettings{}.data_parallel_size;
+    f.note("reference.device_mapping",
+           "with LoRA the reference is the trainer's model with its adapter off, on its cards");
+  }
+  return false;
+}
+
+namespace {
+
 void check_kl(RunConfig& c, Findings& f) {
   if (!usable(f,
               {"init_kl_coef", "use_kl_loss", "add_token_level_kl", "kl_loss_coef", "target_kl"}))
@@ -80,8 +97,7 @@ void check_kl(RunConfig& c, Findings& f) {
   d.is_reference_metric_only = d.is_reference_needed && !c.add_token_level_kl && !c.use_kl_loss;
   std::string coefficient =
       fmt::format("{}{}", c.init_kl_coef, f.has("init_kl_coef") ? "" : " (ROLL's default)");
-  bool is_lora = !c.actor_train.model_args.lora_target.empty();  // the policy without its adapter
-  const bool has_role = !is_lora || !own_reference(c).empty();
+  const bool has_role = has_reference_role(c, f);
   if (d.is_reference_needed && has_role && c.reference.device_mapping.empty() &&
       usable(f, {"reference", "reference.device_mapping"})) {
     std::string key = has_kl_coef     ? "init_kl_coef"

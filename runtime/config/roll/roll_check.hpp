@@ -24,6 +24,9 @@ void check_demonstrations(const RunConfig& config, Findings& findings);
 void check_roles(RunConfig& config, Findings& findings, const LoadOptions& options);
 void check_batches(RunConfig& config, Findings& findings);
 void check_algorithm(RunConfig& config, Findings& findings);
+/// Returns whether a reference, if one is needed, is a role with cards: under LoRA the policy
+/// without its adapter is the reference, and cards that the config gives it are taken back.
+bool has_reference_role(RunConfig& config, Findings& findings);
 /// Of pipelines dpo and rm: their loss, and what of it needs a reference.
 void check_pairs(RunConfig& config, Findings& findings);
 void check_environments(RunConfig& config, Findings& findings);

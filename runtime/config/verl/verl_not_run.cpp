@@ -64,28 +64,16 @@ void add_optimizer(const std::string& role, const VerlOptim& o, List& list) {
 }
 
 void add_engine(const std::string& role, VerlStrategy strategy, VerlDtype dtype,
-                const VerlMegatron& m, int64_t ulysses, List& list) {
+                const VerlMegatron& m, List& list) {
   const bool is_megatron = strategy == VerlStrategy::megatron;
   list.add_if(dtype >= VerlDtype::float16,
               role + (is_megatron ? ".megatron.dtype" : ".fsdp_config.dtype"),
               "float16 is not built in; use bfloat16 or float32");
-  list.add_if(
-      !is_megatron && ulysses > 1, role + ".ulysses_sequence_parallel_size",
-      fmt::format("{} is not built in: sequences are not split over cards; use 1", ulysses));
-  if (!is_megatron) return;
-  for (const auto& [key, degree] : {std::pair{"tensor", m.tensor_model_parallel_size},
-                                    std::pair{"pipeline", m.pipeline_model_parallel_size}})
-    list.add_if(
-        degree > 1, fmt::format("{}.megatron.{}_model_parallel_size", role, key),
-        fmt::format("{} is not built in: a model is cut in the rollout alone; use 1", degree));
-  const bool is_trained = role == "actor_rollout_ref.actor";
-  list.add_if(!is_trained && m.expert_model_parallel_size > 1,
+  list.add_if(is_megatron && role == "critic" && m.expert_model_parallel_size > 1,
               role + ".megatron.expert_model_parallel_size",
-              fmt::format("{} is not built in: experts are cut in the trainer alone; use 1 (it is "
-                          "the actor's unless it is given)",
+              fmt::format("{} is not built in for a critic; use 1 (it is the actor's unless it is "
+                          "given)",
                           m.expert_model_parallel_size));
-  list.add_if(m.context_parallel_size > 1, role + ".megatron.context_parallel_size",
-              fmt::format("{} is not built in; use 1", m.context_parallel_size));
 }
 
 /// Losses that Megatron adds to the policy's.
@@ -102,27 +90,24 @@ void add_roles(const VerlConfig& c, const VerlNumbers& n, List& list) {
   const VerlActor& a = c.actor;
   const bool is_megatron = a.strategy == VerlStrategy::megatron;
   add_engine("actor_rollout_ref.actor", a.strategy,
-             is_megatron ? a.megatron.dtype : a.fsdp_config.dtype, a.megatron,
-             a.ulysses_sequence_parallel_size, list);
+             is_megatron ? a.megatron.dtype : a.fsdp_config.dtype, a.megatron, list);
   if (is_megatron) add_router_losses("actor_rollout_ref.actor", a.megatron, list);
   if (n.is_reference_needed) {
     const VerlStrategy strategy = c.ref.strategy.value_or(a.strategy);
     add_engine("actor_rollout_ref.ref", strategy,
                strategy == VerlStrategy::megatron ? c.ref.megatron.dtype : c.ref.fsdp_config.dtype,
-               c.ref.megatron, c.ref.ulysses_sequence_parallel_size.value_or(1), list);
+               c.ref.megatron, list);
   }
   list.add_if(!c.model.tokenizer_path.empty() && c.model.tokenizer_path != c.model.path,
               "actor_rollout_ref.model.tokenizer_path",
               "is not built in: the tokenizer is that of model.path; use ~");
-  list.add_if(c.rollout.expert_parallel_size > 1, "actor_rollout_ref.rollout.expert_parallel_size",
-              fmt::format("{} is not built in; use 1", c.rollout.expert_parallel_size));
 }
 
 void add_critic(const VerlConfig& c, const VerlNumbers& n, List& list) {
   const VerlCritic& k = c.critic;
   const bool is_megatron = k.strategy == VerlStrategy::megatron;
   add_engine("critic", k.strategy, is_megatron ? k.megatron.dtype : k.model.fsdp_config.dtype,
-             k.megatron, k.ulysses_sequence_parallel_size, list);
+             k.megatron, list);
   add_optimizer("critic", k.optim, list);
   const bool is_recorded = c.algorithm.rollout_correction.bypass_mode ||
                            (n.optimizer_steps_per_step == 1 && !c.actor.recompute_old_log_prob);
@@ -141,9 +126,6 @@ void add_lora(const VerlConfig& c, const VerlNumbers& n, List& list) {
               model + "lora_adapter_path",
               "a run that starts from an adapter has no reference: with its adapter off the model "
               "is not the start; set actor.use_kl_loss=False, or name a folder in ref.model.path");
-  list.add_if(c.actor.fsdp_config.offload_policy,
-              "actor_rollout_ref.actor.fsdp_config.offload_policy",
-              "with LoRA parameters that come layer by layer are not built in; use False");
 }
 
 void add_rollout(const VerlRollout& r, List& list) {

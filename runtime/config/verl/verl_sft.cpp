@@ -106,8 +106,11 @@ void refuse_what_does_not_run(const VerlSft& c, Findings& f) {
             "model.tokenizer_path", "is not built in: the tokenizer is that of the model; use ~");
   refuse_if(c.optim.scheduler() == "wsd", c.optim.scheduler_key(),
             "wsd is not built in; use cosine or constant");
-  refuse_if(c.engine.tensor_model_parallel_size * c.engine.pipeline_model_parallel_size > 1,
-            "engine", "a model that is cut by TP or PP is not trained; use 1 for both");
+  if (c.engine.tensor_model_parallel_size * c.engine.pipeline_model_parallel_size > 1)
+    f.note("engine",
+           "TP {} x PP {}: in a run each card takes whole sequences, and the model's state is cut "
+           "over all cards",
+           c.engine.tensor_model_parallel_size, c.engine.pipeline_model_parallel_size);
 }
 
 void check_sft(const VerlSft& c, Findings& f) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/config/role_cuts.hpp"
 #include "runtime/config/roll/not_built.hpp"
 #include "runtime/config/roll/roll_check.hpp"
 #include "runtime/config/train_groups.hpp"
@@ -366,14 +367,6 @@ void set_cards(RunConfig& r, const VerlConfig& c, const VerlNumbers& n, Findings
   r.actor_train.device_mapping = train;
   r.actor_infer.device_mapping = infer;
   if (r.reference.is_configured) r.reference.device_mapping = train;
-  if (r.reference.is_configured && r.platform == Platform::cpu && train.size() > 1) {
-    r.reference.device_mapping = {train.front()};
-    r.reference.strategy_args.data_parallel_size = 1;
-    f.warn("actor_rollout_ref.ref",
-           "computed on card {} alone, of the {} that verl would use: the built-in engine has one "
-           "card for it",
-           train.front(), train.size());
-  }
   if (n.has_critic) r.critic.device_mapping = train;
 }
 
@@ -519,6 +512,20 @@ void set_async(RunConfig& r, Findings& f) {
   check_async(r, f);
 }
 
+/// The cuts that a run makes otherwise.
+void note_cuts(const RunConfig& r, Findings& f) {
+  const auto note = [&f](const char* key, std::string_view name, const WorkerConfig& role,
+                         bool is_trained) {
+    if (role.device_mapping.empty()) return;
+    if (const std::string text = cut_in_run(name, role, is_trained); !text.empty())
+      f.note(key, "{}", text);
+  };
+  note("actor_rollout_ref.actor", "actor_train", r.actor_train, true);
+  note("actor_rollout_ref.rollout", "actor_infer", r.actor_infer, false);
+  note("actor_rollout_ref.ref", "reference", r.reference, false);
+  note("critic", "critic", r.critic, true);
+}
+
 }  // namespace
 
 RunConfig translate_verl(const VerlConfig& c, const VerlNumbers& n, Findings& f) {
@@ -539,6 +546,7 @@ RunConfig translate_verl(const VerlConfig& c, const VerlNumbers& n, Findings& f)
   set_distillation(r, c, f);
   set_derived(r, c, n);
   set_async(r, f);
+  note_cuts(r, f);
   return r;
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/tasks/scorers/answer_text.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace cohort::tasks {
 
@@ -49,6 +50,23 @@ std::vector<std::string_view> words_of(std::string_view text) {
     if (at > begin) words.push_back(text.substr(begin, at - begin));
   }
   return words;
+}
+
+double repeated_share(const std::vector<std::string_view>& units, size_t n) {
+  if (units.size() < n) return 0;
+  std::unordered_set<std::string_view> seen;
+  const size_t total = units.size() - n + 1;
+  // Equal words may stand with different space between them: n-grams are compared joined.
+  std::string joined;
+  std::vector<size_t> begins;
+  for (std::string_view unit : units) {
+    begins.push_back(joined.size());
+    joined.append(unit).push_back(' ');
+  }
+  begins.push_back(joined.size());
+  for (size_t i = 0; i < total; ++i)
+    seen.insert(std::string_view(joined).substr(begins[i], begins[i + n] - begins[i]));
+  return 1 - static_cast<double>(seen.size()) / static_cast<double>(total);
 }
 
 size_t rfind_any_case(std::string_view text, std::string_view what) {

@@ -23,6 +23,8 @@ std::string_view last_characters(std::string_view text, size_t count);
 std::string_view number_at(std::string_view text);
 /// Splits at whitespace.
 std::vector<std::string_view> words_of(std::string_view text);
+/// Returns the share of the n-grams of `units` that were there before; fewer than n units: 0.
+double repeated_share(const std::vector<std::string_view>& units, size_t n);
 /// Returns the index of the last `what` in `text`, letters of any case (`what` in lower case), npos
 /// if there is none.
 size_t rfind_any_case(std::string_view text, std::string_view what);

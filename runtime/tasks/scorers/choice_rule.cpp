@@ -1,4 +1,4 @@
-// multiple_choice: which letter an answer chose.
+// multiple_choice, crossthinkqa: which letter an answer chose.
 #include <algorithm>
 
 #include "runtime/tasks/scorers/answer_text.hpp"
@@ -91,12 +91,88 @@ class MultipleChoice final : public RowRule {
   bool needs_box_;
 };
 
+/// What ROLL's crossthinkqa pays: the first capital letter of the last \boxed{} (without one, of
+/// what is behind the last "answer is"; without that, of the answer) is the ground truth's first
+/// letter or not, in a box or not; less half the share of repeated 3-grams of words, and with a
+/// coefficient the length reward: -0.5 below 100 tokens, 0 above 400, linear between (there the
+/// length is that of the padded row, so that it pays by the batch; here it is the answer's own).
+class GradedChoice final : public RowRule {
+ public:
+  explicit GradedChoice(Options& options)
+      : grade_(options.choice("reward_type", {"loose", "soft", "strict"})),
+        length_(options.number("response_length_penalty_coef", 0)) {}
+
+ protected:
+  RewardResult judge(const RewardRow& row) const override {
+    if (row.ground_truth.empty()) return without_score("ground_truth is empty");
+    constexpr std::string_view k_end = "</think>";
+    std::string_view text = row.response;
+    if (const size_t end = text.rfind(k_end); end != std::string_view::npos)
+      text.remove_prefix(end + k_end.size());
+    const auto boxed = last_flat_box(text);
+    const char choice = first_capital(boxed ? *boxed : behind_answer_is(text));
+    const bool is_right = choice != 0 && choice == row.ground_truth.front();
+    const double letter = points(is_right, boxed.has_value());
+    constexpr double k_repetition = -0.5;
+    const std::string words = to_lower(row.response);
+    const double repetition = k_repetition * repeated_share(words_of(words), 3);
+    const double length = length_reward(row.response_tokens);
+    const double score = letter + repetition + length_ * length;
+    RewardResult result = choice == 0 ? without_answer(score, "no capital letter")
+                                      : with_prediction(score, std::string_view(&choice, 1));
+    result.parts = {{"acc", letter > 0 ? 1 : 0},
+                    {"boxed", boxed ? 1 : 0},
+                    {"repetition", repetition},
+                    {"length", length}};
+    return result;
+  }
+
+ private:
+  double points(bool is_right, bool is_boxed) const {
+    if (grade_ == "strict") return is_right && is_boxed ? 1 : -1;
+    const double sign = is_right ? 1 : -1;
+    if (grade_ == "loose" || is_right == is_boxed) return sign;
+    return sign / 2;
+  }
+  static double length_reward(double tokens) {
+    constexpr double k_short = 100, k_long = 400, k_most = -0.5;
+    if (tokens < k_short) return k_most;
+    return tokens > k_long ? 0 : k_most * (k_long - tokens) / (k_long - k_short);
+  }
+  /// The inside of the last `\boxed{` that a brace closes: up to the first one, and not empty.
+  static std::optional<std::string_view> last_flat_box(std::string_view text) {
+    constexpr std::string_view k_box = "\\boxed{";
+    std::optional<std::string_view> last;
+    for (size_t at = text.find(k_box); at != std::string_view::npos; at = text.find(k_box, at)) {
+      const size_t begin = at + k_box.size(), end = text.find('}', begin);
+      if (end == std::string_view::npos) break;
+      if (end > begin) last = text.substr(begin, end - begin);
+      at = end;
+    }
+    return last;
+  }
+  static std::string_view behind_answer_is(std::string_view text) {
+    constexpr std::string_view k_phrase = "answer is";
+    const size_t at = rfind_any_case(text, k_phrase);
+    return at == std::string_view::npos ? text : text.substr(at + k_phrase.size());
+  }
+  static char first_capital(std::string_view text) {
+    const auto found = std::ranges::find_if(text, [](char c) { return c >= 'A' && c <= 'Z'; });
+    return found == text.end() ? '\0' : *found;
+  }
+
+  std::string grade_;
+  double length_;
+};
+
 }  // namespace
 
 RulePtr make_multiple_choice(Options& options) { return rule_of<MultipleChoice>(options, false); }
 
-/// ROLL's name.
-RulePtr make_crossthinkqa(Options& options) { return make_multiple_choice(options); }
+RulePtr make_crossthinkqa(Options& options) {
+  return options.has("reward_type") ? rule_of<GradedChoice>(options)
+                                    : make_multiple_choice(options);
+}
 
 /// ROLL's: only a letter in \boxed{} counts.
 RulePtr make_multiple_choice_boxed(Options& options) {

@@ -129,22 +129,7 @@ class Repetition final : public RowRule {
     std::string text = to_lower(row.response);
     std::vector<std::string_view> units = is_by_character_ ? characters(text) : words_of(text);
     RewardResult result;
-    double share = 0;
-    if (units.size() >= n_) {
-      std::unordered_set<std::string_view> seen;
-      size_t total = units.size() - n_ + 1;
-      // Equal words may stand with different space between them: n-grams are compared joined.
-      std::string joined;
-      std::vector<size_t> begins;
-      for (std::string_view unit : units) {
-        begins.push_back(joined.size());
-        joined.append(unit).push_back(' ');
-      }
-      begins.push_back(joined.size());
-      for (size_t i = 0; i < total; ++i)
-        seen.insert(std::string_view(joined).substr(begins[i], begins[i + n_] - begins[i]));
-      share = 1 - static_cast<double>(seen.size()) / static_cast<double>(total);
-    }
+    const double share = repeated_share(units, n_);
     result.score = share > 0 ? share * penalty_ : 0;
     result.parts = {{"repeated", share}};
     return result;
