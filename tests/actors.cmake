@@ -96,5 +96,7 @@ cohort_test(rm_run_test integration TIMEOUT 240 SOURCES integration/rm_run_test.
   DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 cohort_test(reward_model_test integration TIMEOUT 240 SOURCES integration/reward_model_test.cpp
   DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
+cohort_test(judge_run_test integration TIMEOUT 240 SOURCES integration/judge_run_test.cpp
+  DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 cohort_test(sft_run_test integration TIMEOUT 240 SOURCES integration/sft_run_test.cpp
   DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)

@@ -8,12 +8,14 @@
 
 #include "actors/node/link_collectives.hpp"
 #include "actors/roles/critic_worker.hpp"
+#include "actors/roles/judge_actor.hpp"
 #include "actors/roles/reference_actor.hpp"
 #include "actors/roles/score_model.hpp"
 #include "actors/roles/train_rank.hpp"
 #include "actors/roles/train_worker.hpp"
 #include "runtime/base/check.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/compute/generate/built_in_engine.hpp"
 #include "runtime/config/train_groups.hpp"
 #include "runtime/job/job_spec.hpp"
 #include "runtime/model/hf_folder.hpp"
@@ -347,6 +349,8 @@ caf::strong_actor_ptr RoleSpawner::spawn(caf::actor_system& system, std::string_
   const auto erased = [](auto actor) { return caf::actor_cast<caf::strong_actor_ptr>(actor); };
   if (role == Role::actor_infer) return erased(rollout(system, card));
   if (is_frozen(role)) return erased(frozen(system, role_of(role).value(), card));
+  if (const std::string name(role); options_.plan->judges.contains(name))
+    return erased(judge(system, name, card));
   if (role.starts_with(k_model_reward)) return erased(score_model(system, role, card));
   COHORT_CHECK(role == Role::actor_train || role == Role::critic,
                "a role that has cards has an actor");
@@ -472,6 +476,35 @@ ReferenceActor RoleSpawner::score_model(caf::actor_system& system, std::string_v
   options.keeps = keeps(card);
   options.fail = options_.fail;
   return spawn_reference(system, std::move(options));
+}
+
+JudgeActor RoleSpawner::judge(caf::actor_system& system, const std::string& role,
+                              CardId card) const {
+  const Preflight& plan = *options_.plan;
+  JudgeOptions options;
+  options.hop = hop_links(role, card);
+  options.role = role;
+  options.name = role.substr(k_model_reward.size());
+  options.weight = options_.config->rewards.at(options.name).weight;
+  options.setup = plan.judges.at(role);
+  options.seed = static_cast<uint64_t>(options_.config->seed);
+  options.prompts = plan.prompts;
+  options.chat = plan.chat;
+  options.card = cards_.at(card).get();
+  compute::EngineSetup engine;
+  engine.model = options.setup.model;
+  engine.card = options.card;
+  engine.threads = static_cast<uint32_t>(options_.config->cards.threads_per_card);
+  engine.max_running = options.setup.at_once;
+  engine.max_context = options.setup.context;
+  options.open_engine = [engine](std::function<void(const Error&)> on_lost) {
+    compute::EngineSetup setup = engine;
+    setup.on_lost = std::move(on_lost);
+    return compute::open_built_in(setup);
+  };
+  options.keeps = keeps(card);
+  options.fail = options_.fail;
+  return spawn_judge(system, std::move(options));
 }
 
 namespace {

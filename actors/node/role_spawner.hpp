@@ -112,6 +112,7 @@ class RoleSpawner {
   RolloutActor rollout(caf::actor_system& system, CardId card) const;
   ReferenceActor frozen(caf::actor_system& system, Role role, CardId card) const;
   ReferenceActor score_model(caf::actor_system& system, std::string_view role, CardId card) const;
+  JudgeActor judge(caf::actor_system& system, const std::string& role, CardId card) const;
   explicit RoleSpawner(RoleSpawnerOptions options);
   Expected<void> open_exchanges();
   std::shared_ptr<const void> keeps(CardId card) const;

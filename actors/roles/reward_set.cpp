@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/roles/plugin_spec.hpp"
+#include "runtime/config/role_weights.hpp"
 #include "runtime/plugin/open_reward.hpp"
 #include "runtime/tasks/rule_rewards.hpp"
 
@@ -90,7 +91,7 @@ Expected<std::shared_ptr<tasks::Reward>> open_scorer(const config::RunConfig& co
 Expected<std::vector<RewardFunction>> open_rewards(const config::RunConfig& config) {
   std::vector<RewardFunction> rewards;
   for (const auto& [name, reward] : config.rewards) {
-    if (reward.type == RewardType::reward_model) continue;  // a role with a card (score_model.hpp)
+    if (config::is_on_cards(reward)) continue;  // roles of their own (score_model, judge_actor)
     RewardFunction function{name, reward.weight, {}, nullptr, reward.tag_included};
     if (reward.type == RewardType::env_return) {
       function.of_trajectory = env_return;

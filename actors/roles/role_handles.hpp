@@ -82,6 +82,12 @@ using ReferenceActor = caf::typed_actor<
     caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>,
     caf::reacts_to<control::deliver_atom, DeliveryHandle>, caf::reacts_to<control::flush_atom>>;
 
+/// As ReferenceActor; (outputs, replies): from its engine.
+using JudgeActor = caf::typed_actor<
+    caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>,
+    caf::reacts_to<control::deliver_atom, DeliveryHandle>,
+    caf::reacts_to<control::outputs_atom, TurnOutputs>, caf::reacts_to<control::flush_atom>>;
+
 /// The compute side of the trainer, on a thread of its own.
 ///   (update, UpdateRequest, trajectories) -> UpdateReport; (save/load, CheckpointRequest) ->
 ///   CheckpointReport

@@ -180,11 +180,13 @@ Expected<void> plan_run(const config::RunConfig& config, Preflight& result) {
     options.models[start] = result.critic->model;
   for (const auto& [role, score] : result.score_models)
     options.models[score.weights.folder] = score.weights.model;
+  for (const auto& [role, judge] : result.judges) options.models[judge.folder] = judge.model;
   COHORT_ASSIGN(job::Job job, job::job_of(config, options));
   COHORT_ASSIGN(plan::JobPlan plan, plan::plan_job(job.spec));
   COHORT_TRY(plan::check_capacity(plan.placement));
   for (const plan::RoleSpec& role : plan.placement.roles)
-    if (!role_of(role.role) && !result.score_models.contains(role.role))
+    if (!role_of(role.role) && !result.score_models.contains(role.role) &&
+        !result.judges.contains(role.role))
       return Error{Errc::config,
                    fmt::format("{}.device_mapping: a role with cards of its own is planned, not "
                                "run by this version; remove the key",
@@ -498,6 +500,7 @@ Expected<Preflight> preflight(const config::RunConfig& config,
     COHORT_TRY(choose_frozen(config, policy, role, result));
   COHORT_TRY(choose_critic(config, policy, result));
   COHORT_TRY(open_score_models(config, policy, result));
+  COHORT_ASSIGN(result.judges, open_judges(config, result.model.dtype));
   COHORT_TRY(choose_lora(config, result));
   switch (config.pipeline) {
     case config::Pipeline::rlvr:

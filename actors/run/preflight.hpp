@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/roles/environment_actor.hpp"
+#include "actors/run/judge_setup.hpp"
 #include "actors/run/prompt_set.hpp"
 #include "actors/run/row_encoder.hpp"
 #include "actors/run/row_set.hpp"
@@ -48,6 +49,7 @@ struct Preflight {
     int64_t tokens_max = 0;  // of a dialogue
   };
   std::map<std::string, ScoreModel> score_models = {};  // by role: "rewards.x"
+  std::map<std::string, JudgeSetup> judges = {};        // likewise
   /// LoRA: what is trained and published in place of the model, in f32.
   std::optional<model::LoraShape> lora = {};
   tensor::Dtype published_dtype() const { return lora ? tensor::Dtype::f32 : model.dtype; }

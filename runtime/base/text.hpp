@@ -35,6 +35,11 @@ inline std::string_view beginning_of(std::string_view text, size_t size) {
   return text.substr(0, size);
 }
 
+/// The same, with "…" behind it if there is more.
+inline std::string shortened(std::string_view text, size_t size) {
+  return std::string(beginning_of(text, size)) + (text.size() > size ? "…" : "");
+}
+
 /// Returns `text` up to its first line break. (torch appends a backtrace to what it throws.)
 inline std::string first_line(std::string_view text) {
   return std::string(text.substr(0, text.find('\n')));

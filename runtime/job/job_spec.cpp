@@ -171,6 +171,17 @@ bool is_reward_model(const std::string& role, const RunConfig& c) {
   return false;
 }
 
+/// A judge that answers on its cards, not a classifier.
+void fill_judge(plan::RoleJob& job, const RunConfig& c, const model::ModelShape& shape) {
+  for (const auto& [name, reward] : c.rewards) {
+    if (job.name != "rewards." + name || !config::is_judge_on_cards(reward)) continue;
+    job.is_judge = job.has_own_weights = true;
+    job.max_running = count(config::judged_at_once(c, name));
+    job.max_model_len = count(judge_context(c, reward, shape));
+    job.kv_tokens = job.max_running * job.max_model_len;
+  }
+}
+
 plan::RoleJob role_of(const Section& section, const RunConfig& c, bool is_cpu,
                       const model::ModelShape& shape) {
   const WorkerConfig& w = *section.worker;
@@ -197,6 +208,7 @@ plan::RoleJob role_of(const Section& section, const RunConfig& c, bool is_cpu,
     fill_builtin(job, w, c, count(shape.vocab_size));
   else
     fill_engine(job, section, c);
+  if (job.engine == plan::Engine::builtin) fill_judge(job, c, shape);
   return job;
 }
 
@@ -394,6 +406,13 @@ void say_what_is_left_out(Job& job, const RunConfig& c) {
 }
 
 }  // namespace
+
+int64_t judge_context(const RunConfig& c, const config::RewardConfig& judge,
+                      const model::ModelShape& shape) {
+  constexpr int64_t k_longer = 4;
+  const int64_t reply = judge.worker.generating_args.max_new_tokens;
+  return std::min(std::max<int64_t>(shape.max_position, 1), k_longer * c.sequence_length + reply);
+}
 
 std::vector<std::string> model_names(const RunConfig& config) {
   std::vector<std::string> names;

@@ -50,6 +50,12 @@ struct ZeroSettings {
 /// 2. `role` is a section of `config`.
 ZeroSettings zero_of(const config::RunConfig& config, const config::WorkerConfig& role);
 
+/// Returns the tokens of a judge's dialogue, its reply included: as many as its model has
+/// positions, at most four times sequence_length and the reply, since its ids may be others than
+/// the policy's.
+int64_t judge_context(const config::RunConfig& config, const config::RewardConfig& judge,
+                      const model::ModelShape& shape);
+
 /// Returns the adapter that actor_train trains over a model of `shape`, targets resolved; none for
 /// full fine-tuning. Returns Errc::config naming the key.
 Expected<std::optional<model::LoraShape>> lora_of(const config::RunConfig& config,

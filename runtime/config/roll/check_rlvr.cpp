@@ -36,6 +36,14 @@ void complete_rewards(RunConfig& c, Findings& f) {
   }
   if (c.rewards.empty() && c.pipeline == Pipeline::agentic && usable(f, {"rewards"}))
     c.rewards["env_return"] = {};
+  for (auto& [name, reward] : c.rewards) {  // a judge says little, and the same again
+    if (!is_judge_on_cards(reward)) continue;
+    constexpr int64_t k_reply = 512;
+    GeneratingArgs& args = reward.worker.generating_args;
+    const std::string path = "rewards." + name + ".generating_args.";
+    if (!f.has(path + "max_new_tokens")) args.max_new_tokens = k_reply;
+    if (!f.has(path + "temperature")) args.temperature = 0;
+  }
 }
 
 /// ROLL: int(share * prompts), the last domain gets what is left.

@@ -96,7 +96,9 @@ void describe_reward(Visitor& v, RewardConfig& r) {
   v.key({"use_local", "reward", "code_sandbox: true checks here, false asks code_url."},
         r.use_local);
   v.nullable_text({"code_url", k_not_run, "code_sandbox: where answers are checked."}, r.code_url);
-  v.nullable_text({"judge_model_type", k_not_run, "llm_judge: api, inference or cluster."},
+  v.nullable_text({"judge_model_type", "reward",
+                   "llm_judge: api asks a server, inference answers on device_mapping's cards "
+                   "(docs/judges.md)."},
                   r.judge_model_type);
   v.nullable_text({"judge_prompt", "reward", "llm_judge: name of the prompt."}, r.judge_prompt);
   v.nullable_text({"judge_model_name", "reward", "llm_judge: model that is asked."},

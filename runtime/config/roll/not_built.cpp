@@ -306,13 +306,13 @@ void add_batch(const RunConfig& c, List& list) {
                   c.derived.train_dp == 1 ? "" : "s", to_string(c.batch_adjust_mode), nearest));
 }
 
-/// Rewards of type reward_model: one card each, of no role that trains.
+/// Rewards that are models: cards of no role that trains, one model a card.
 void add_reward_models(const RunConfig& c, List& list) {
   std::set<uint32_t> taken;
   for (const auto& [name, reward] : c.rewards) {
     const std::string key = "rewards." + name, cards = key + ".device_mapping";
     const WorkerConfig& w = reward.worker;
-    if (reward.type != RewardType::reward_model) {
+    if (!is_on_cards(reward)) {
       list.add_if(!w.device_mapping.empty(), cards,
                   fmt::format("a reward of type {} with cards of its own is planned, not run; "
                               "remove the key",
@@ -320,14 +320,15 @@ void add_reward_models(const RunConfig& c, List& list) {
       continue;
     }
     list.add_if(c.pipeline != Pipeline::rlvr, key + ".type",
-                "reward_model scores the answers of pipeline rlvr alone");
+                fmt::format("{} on cards scores the answers of pipeline rlvr alone",
+                            to_string(reward.type)));
     list.add_if(w.device_mapping.empty(), cards, "no card; give the numbers of its cards");
     list.add_if(shares(w, c.actor_train) || shares(w, c.critic), cards,
-                "shares a card with a role that trains; give the reward model a card of its own, "
-                "or one of actor_infer");
+                "shares a card with a role that trains; give the reward cards of its own, or of "
+                "actor_infer");
     for (uint32_t card : w.device_mapping)
       list.add_if(!taken.insert(card).second, cards,
-                  fmt::format("card {} has another reward model; give each a card", card));
+                  fmt::format("card {} has another reward's model; give each a card", card));
   }
 }
 
@@ -345,9 +346,10 @@ void add_rewards(const RunConfig& c, List& list) {
     list.add_if(type == RewardType::code_sandbox && !reward.use_local, key + ".use_local",
                 "false asks a server (code_url): not built in; use true");
     list.add_if(type == RewardType::llm_judge && !reward.judge_model_type.empty() &&
-                    reward.judge_model_type != "api",
+                    reward.judge_model_type != "api" && reward.judge_model_type != "inference",
                 key + ".judge_model_type",
-                fmt::format("{} is not built in; use api", reward.judge_model_type));
+                fmt::format("{} is not built in; use inference, on cards of the run, or api",
+                            reward.judge_model_type));
   }
 }
 

@@ -237,6 +237,20 @@ std::string own_reference(const RunConfig& c) {
   return c.derived.is_reference_needed && folder != c.pretrain ? folder : "";
 }
 
+bool is_judge_on_cards(const RewardConfig& reward) {
+  return reward.type == RewardType::llm_judge && reward.judge_model_type == "inference";
+}
+
+bool is_on_cards(const RewardConfig& reward) {
+  return reward.type == RewardType::reward_model || is_judge_on_cards(reward);
+}
+
+int64_t judged_at_once(const RunConfig& c, const std::string& name) {
+  constexpr int64_t k_usual = 16;
+  const std::string key = "rewards." + name + ".workers";
+  return c.origins.contains(key) ? c.rewards.at(name).plugin.workers : k_usual;
+}
+
 std::string train_section(const RunConfig& c) {
   if (c.pipeline == Pipeline::distill) return "student";
   return c.pipeline == Pipeline::sft ? "sft_train" : "actor_train";

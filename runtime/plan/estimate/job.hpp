@@ -52,6 +52,7 @@ struct RoleJob {
   uint32_t threads = 1;                 // builtin: threads (lanes) per card
   bool has_own_weights = false;         // frozen: it reads a folder that is not the policy's
   bool has_value_head = false;          // a score in the place of the output matrix
+  bool is_judge = false;  // builtin: frozen, and generates: ref_params are its weights and cache
   /// builtin: only this adapter is trained, and only it travels to generation.
   std::optional<model::LoraShape> lora = {};
   /// builtin: a frozen model of this shape is whole on the card whenever train_params are.

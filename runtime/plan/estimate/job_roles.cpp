@@ -172,8 +172,33 @@ void put_trained(RoleFacts& role) {
   role.numbers.back().arithmetic += " / 16 pieces, the rest in host memory";
 }
 
+InferMemory served_memory(const RoleFacts& role) {
+  InferMemory memory = builtin_infer_memory(role.job.param_bytes, role.is_on_cpu);
+  memory.kv_block_tokens = role.job.block_tokens;
+  if (memory.panel_columns > 0)
+    memory.panel_columns = std::max<uint64_t>(role.job.panel_columns, 2);
+  return memory;
+}
+
+/// Weights and cache come and go together. The cache: whole blocks, the same in each lane.
+void put_judge(RoleFacts& role) {
+  const RoleJob& job = role.job;
+  const InferMemory memory = served_memory(role);
+  const uint64_t weights = infer_bytes(role.shape, memory).at(Object::infer_params);
+  const uint64_t unit = job.block_tokens * job.threads;
+  role.kv_tokens = divide_up(job.kv_tokens, unit) * unit;
+  role.kv_token_bytes = kv_bytes_per_token(role.shape, memory);
+  const uint64_t bytes = weights + role.kv_tokens * role.kv_token_bytes;
+  role.card_bytes[Object::ref_params] = bytes;
+  role.numbers.push_back(
+      {std::string(to_string(Object::ref_params)), bytes,
+       fmt::format("weights {} B, and a cache of {} tokens * {} B", text(weights),
+                   text(role.kv_tokens), text(role.kv_token_bytes))});
+}
+
 void put_frozen(RoleFacts& role) {
   const RoleJob& job = role.job;
+  if (job.is_judge) return put_judge(role);
   if (is_builtin_whole(role)) {
     put_builtin(role, role.shape,
                 {{Object::ref_params, frozen_bytes(role.shape, role.head, builtin_memory(role))}});
@@ -187,9 +212,7 @@ void put_served(RoleFacts& role) {
   const RoleJob& job = role.job;
   if (job.engine == Engine::builtin && job.pp == 1) {
     const ModelShape part = model::tp_part(role.shape, job.tp);
-    InferMemory memory = builtin_infer_memory(job.param_bytes, role.is_on_cpu);
-    memory.kv_block_tokens = job.block_tokens;
-    if (memory.panel_columns > 0) memory.panel_columns = std::max<uint64_t>(job.panel_columns, 2);
+    const InferMemory memory = served_memory(role);
     auto bytes = infer_bytes(part, memory);
     bytes.erase(Object::kv_cache);
     put_builtin(role, part, bytes);

@@ -332,6 +332,10 @@ void put_serving(const JobSpec& spec, RoleFacts& role) {
 void add_transients(const JobSpec& spec, RoleFacts& role) {
   const RoleJob& job = role.job;
   if (role.kind == RoleKind::infer) return put_serving(spec, role);
+  if (role.kind == RoleKind::reference && job.is_judge) {
+    put_serving(spec, role);
+    return role.generate.swap(role.log_prob);  // where a frozen role computes
+  }
   if (role.kind == RoleKind::reference) return put_forward(spec, role);
   put_activations(spec, role);
   put_logits(spec, role, job.micro_batch, true, role.update);

@@ -11,11 +11,6 @@ namespace cohort::plugin {
 namespace {
 
 using Json = nlohmann::json;
-constexpr size_t k_detail_max = 500;  // [bytes] of a reply that is kept
-
-std::string shortened(std::string_view text, size_t size) {
-  return std::string(beginning_of(text, size)) + (text.size() > size ? "…" : "");
-}
 
 /// choices[0].message.content; nothing if there is no such text.
 const std::string* content_of(const Json& reply) {
@@ -60,18 +55,7 @@ tasks::RewardResult JudgeReward::result_of(const Expected<std::string>& reply) c
   const std::string* content = content_of(parsed);
   if (content == nullptr)
     return failed("the reply has no text at choices[0].message.content: " + shortened(*reply, 200));
-  auto verdict = read_verdict(*content, options_.scale);
-  tasks::RewardResult result;
-  if (!verdict) {
-    result = failed(verdict.error().detail);
-    if (is_cut(parsed))
-      result.error += " (it was cut at max_tokens " + std::to_string(options_.max_tokens) + ")";
-    result.error += ": " + shortened(*content, 200);
-  } else {
-    result.score = *verdict;
-  }
-  result.detail = shortened(*content, k_detail_max);
-  return result;
+  return judged(*content, options_.scale, is_cut(parsed), options_.max_tokens);
 }
 
 bool JudgeReward::begin(const Key& key, Waiter waiter) {

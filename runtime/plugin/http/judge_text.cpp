@@ -143,4 +143,19 @@ Expected<double> read_verdict(std::string_view reply, double scale) {
   return Error{Errc::invalid_argument, "no \"Score: x\", yes or no in the reply"};
 }
 
+tasks::RewardResult judged(std::string_view reply, double scale, bool is_cut, uint32_t max_tokens) {
+  constexpr size_t k_error_max = 200, k_detail_max = 500;  // [bytes] of a reply that are kept
+  const auto verdict = read_verdict(reply, scale);
+  tasks::RewardResult result;
+  if (verdict)
+    result.score = *verdict;
+  else
+    result = tasks::without_score(
+        fmt::format("llm_judge: {}{}: {}", verdict.error().detail,
+                    is_cut ? fmt::format(" (it was cut at max_tokens {})", max_tokens) : "",
+                    shortened(reply, k_error_max)));
+  result.detail = shortened(reply, k_detail_max);
+  return result;
+}
+
 }  // namespace cohort::plugin

@@ -1,5 +1,6 @@
 #pragma once
 /// The question to a judge and the score of its reply. Pure.
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,5 +38,9 @@ std::string_view default_judge_template();
 ///   else its last one decides.
 /// Returns Errc::invalid_argument if neither is there: a reply without a verdict is no 0.
 Expected<double> read_verdict(std::string_view reply, double scale);
+
+/// Returns the verdict of a reply with its beginning as the detail, or the error that there is
+/// none. `is_cut`: the reply ended at `max_tokens`.
+tasks::RewardResult judged(std::string_view reply, double scale, bool is_cut, uint32_t max_tokens);
 
 }  // namespace cohort::plugin

@@ -10,6 +10,7 @@
 #include "actors/roles/group_sieve.hpp"
 #include "actors/roles/reward_actor.hpp"
 #include "runtime/config/load.hpp"
+#include "runtime/config/role_weights.hpp"
 #include "runtime/config/train_groups.hpp"
 #include "runtime/job/policy.hpp"
 #include "runtime/plugin/open_reward.hpp"
@@ -77,11 +78,11 @@ Expected<Scorers> open_scorers(const RecordedStep& recorded, const RewardWords& 
   if (is_config(words.spec.plugin)) {
     COHORT_ASSIGN(config.rewards, rewards_in(words.spec.plugin));
     for (const auto& [name, reward] : config.rewards)
-      if (reward.type == config::RewardType::reward_model)
+      if (config::is_on_cards(reward))
         return Error{
             Errc::unsupported,
-            fmt::format("{}: rewards.{} is a reward model, which has a card in a run; take "
-                        "the entry out (`actor-node logprobs` gives its scores of ids)",
+            fmt::format("{}: rewards.{} is a model, which has a card in a run; take the entry out "
+                        "(`actor-node logprobs` gives a reward model's scores of ids)",
                         words.spec.plugin, name)};
     COHORT_ASSIGN(scorers.rewards, actors::open_rewards(config));
   } else {
