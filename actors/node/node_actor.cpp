@@ -203,6 +203,7 @@ void NodeState::spawn_head() {
   options.train_card = train_card;
   options.trainer = trainer_;
   options.has_reference_phase = spawner_->has_reference_phase();
+  options.refers_held_out = spawner_->has_reward_in_turns();
   options.recorder = recorder_;
   options.log = options_.log;
   options.schedule = options_.schedule;

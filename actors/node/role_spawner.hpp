@@ -22,6 +22,9 @@
 
 namespace cohort::actors {
 
+/// Begins the names of the roles of rewards with cards.
+inline constexpr std::string_view k_model_reward = "rewards.";
+
 /// The groups that actors of this process have joined. Thread-safe.
 class GroupList {
  public:
@@ -97,8 +100,10 @@ class RoleSpawner {
   std::string role_at(Role role, CardId card) const;
   /// Returns the cards that get leases: each replica's first.
   std::vector<CardId> leading_cards() const;
-  /// Returns true if a reference or a teacher computes in a phase of its own.
+  /// Returns true if a reference, a teacher or a reward's model computes in a phase of its own.
   bool has_reference_phase() const;
+  /// Returns true if a reward's model does.
+  bool has_reward_in_turns() const;
 
   /// Makes the actor of a role on a card of this process. One that learns is a TrainWorkerActor
   /// where the trainer is in this process, else a TrainRankActor.
@@ -120,6 +125,7 @@ class RoleSpawner {
   transport::LinkOptions tcp_link() const;
   std::vector<std::string> hop_names(std::string_view role) const;
   std::vector<std::string> hop_chain() const;
+  bool takes_turns(std::string_view role) const;
   std::vector<transport::LinkOptions> links_between(const std::string& from,
                                                     std::string_view to) const;
   compute::EngineSetup engine_setup(CardId card, uint32_t replica) const;

@@ -29,6 +29,7 @@ class JudgeState {
   }
   Expected<void> open(JudgeOptions options) {
     options_ = std::move(options);
+    has_turn_ = !options_.takes_turns;
     reward_ = {options_.name, options_.weight, {}, nullptr, {}};
     const JudgeActor address{self_};
     COHORT_ASSIGN(hop_, open_hop(options_.hop, options_.role, address, options_.fail));
@@ -54,6 +55,8 @@ class JudgeState {
     }
     if (!done) return to_caf(done.error());
     if (command.command.verb == Verb::begin_phase) {
+      if (options_.takes_turns) has_turn_ = command.command.phase == plan::PhaseKind::reference;
+      ask();
       read_memory(*options_.card, reply);
       return reply;
     }
@@ -141,7 +144,8 @@ class JudgeState {
   }
   // As many as may be under way at once.
   void ask() {
-    while (is_on_card_ && !waiting_.empty() && asked_.size() < options_.setup.at_once) {
+    while (has_turn_ && is_on_card_ && !waiting_.empty() &&
+           asked_.size() < options_.setup.at_once) {
       const uint64_t id = waiting_.front().request_id;
       if (auto sent = engine_->submit(std::move(waiting_.front())); !sent)
         return options_.fail({options_.role, "generation", sent.error().to_string()});
@@ -198,6 +202,7 @@ class JudgeState {
   }
   Expected<compute::Residency> leave() {
     is_on_card_ = false;
+    if (options_.takes_turns) has_turn_ = false;
     COHORT_ASSIGN(const compute::Residency cache, engine_->free_cache());
     COHORT_ASSIGN(compute::Residency done, engine_->offload_params());
     done.bytes_on_card += cache.bytes_on_card;
@@ -214,7 +219,7 @@ class JudgeState {
   std::deque<Place> places_;         // of them
   std::map<uint64_t, Place> asked_;  // by request
   Wait wait_;                        // while replies are under way
-  bool has_weights_ = false, is_on_card_ = false;
+  bool has_weights_ = false, is_on_card_ = false, has_turn_ = true;
   std::unique_ptr<Hop> hop_;
   std::unique_ptr<compute::GenerationEngine> engine_;  // last: its threads send to the actor
 };

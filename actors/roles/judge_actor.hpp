@@ -4,7 +4,8 @@
 /// of the trajectory path: each answer that its entry scores becomes a question in the judge's own
 /// ids, and the verdict of the reply a part of the trajectory's reward. Owner: node, or the process
 /// of its card. Thread: its own (detached): its weights are read from the folder in one call.
-/// Bound: the credit of its input link; at_once replies under way, further ones wait here.
+/// Bound: the credit of its input link; at_once replies under way, further ones wait here. Where it
+/// takes turns on its cards, questions wait for phase reference, their frames unacknowledged.
 /// REWARD-3: an answer without a verdict masks its own trajectory. PLACE-4: nothing is asked before
 /// ref_params, which are its weights and its cache, are on the card.
 #include <cstdint>
@@ -32,6 +33,7 @@ struct JudgeOptions {
   std::function<Expected<std::unique_ptr<compute::GenerationEngine>>(
       std::function<void(const Error&)> on_lost)>
       open_engine;
+  bool takes_turns = false;           // it has the card in phase reference only
   std::shared_ptr<const void> keeps;  // card and context: an actor may end after its node
   FailureSink fail;
 };

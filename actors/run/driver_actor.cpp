@@ -72,6 +72,7 @@ run::RunOptions run_options_of(const DriverOptions& options, const Quarantine& q
   to.plays_in_reference = to.measures_loss && config.derived.is_reference_needed &&
                           !config.reference.device_mapping.empty();
   to.has_reference_phase = options.has_reference_phase && !to.plays_in_reference;
+  to.refers_held_out = options.refers_held_out;
   to.attempt = options.attempt;
   for (CardId card : options.rollout_cards) to.cards.push_back(card.value);
   to.running_max = at_least_zero(config.max_running_requests);

@@ -33,6 +33,7 @@ struct DriverOptions {
   CardId train_card;
   TrainerActor trainer;
   bool has_reference_phase = false;  // the reference takes turns with other roles
+  bool refers_held_out = false;      // a reward does so
   RecorderActor recorder;
   RunLog* log = nullptr;
   std::shared_ptr<const plan::RecordedSchedule> schedule;  // async.schedule, or null

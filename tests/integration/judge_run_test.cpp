@@ -152,6 +152,30 @@ TEST(JudgeRole, NoLayoutOfCardsChangesAHash) {
   EXPECT_EQ(hashes(run_folder(shared)), expected);
 }
 
+// On one card all take turns: the judge reads in phase reference, held-out answers too.
+TEST(JudgeRole, ItTakesTurnsWithTheRolesThatTrain) {
+  TempFolder folder;
+  const std::string judge = train_judge(folder);
+  Process run(judged_run(folder, judge), folder);
+  ASSERT_EQ(run.wait(), 0) << run.err() << run.out();
+  Process turns(
+      judged_run(folder, judge,
+                 {"exp_name=turns", "placement.mode=timeshare", "placement.offload=step",
+                  "actor_infer.device_mapping=list(range(0,1))", "rewards.judge.device_mapping=[0]",
+                  "num_gpus_per_node=1", "eval_steps=1", "val_batch_size=40"}),
+      folder);
+  ASSERT_EQ(turns.wait(60000), 0) << turns.err();
+  EXPECT_EQ(hashes(run_folder(turns)), hashes(run_folder(run)));
+  Process exported({test::binary("traj"), "export", run_folder(turns), "--jsonl", "-"}, folder);
+  ASSERT_EQ(exported.wait(), 0) << exported.err();
+  std::map<std::string, int> judged;
+  for (const json& t : lines_of(exported.out()))
+    for (const json& part : t.at("reward_parts"))
+      if (part.at("name") == "judge" && part.at("value") == 0.7) ++judged[t.at("kind")];
+  EXPECT_EQ(judged["train"], 32);
+  EXPECT_GE(judged["val"], 3 * 40) << "before the first step and after each";
+}
+
 TEST(JudgeRole, ARunWhoseJudgeIsKilledStartsAgainByItself) {
   TempFolder folder, other;
   const std::string judge = train_judge(folder);

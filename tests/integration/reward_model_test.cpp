@@ -95,6 +95,15 @@ TEST(RewardModelRole, ItsScoresAreThoseOfItsFolder) {
                  folder);
   ASSERT_EQ(shared.wait(), 0) << shared.err();
   EXPECT_EQ(hashes(run_folder(shared)), hashes(run_folder(run)));
+  // Nor does taking turns on one card with the roles that train, evaluations included.
+  Process turns(scored_run(folder, classifier,
+                           {"exp_name=turns", "rewards.quality.device_mapping=[0]",
+                            "actor_infer.device_mapping=[0]", "num_gpus_per_node=1",
+                            "placement.mode=timeshare", "placement.offload=step", "eval_steps=1",
+                            "val_batch_size=40"}),
+                folder);
+  ASSERT_EQ(turns.wait(60000), 0) << turns.err();
+  EXPECT_EQ(hashes(run_folder(turns)), hashes(run_folder(run)));
 }
 
 TEST(RewardModelRole, WhatIsNoClassifierIsRefusedBeforeTheRun) {

@@ -48,6 +48,7 @@ WorldOptions world_of(uint64_t seed) {
   static constexpr uint32_t k_ahead[] = {0, 1, 4};
   run.steps_ahead = k_ahead[seed % 3];
   run.has_reference_phase = run.steps_ahead == 0 && rng.below(4) == 0;
+  run.refers_held_out = run.has_reference_phase && rng.below(2) == 0;
   run.running_max = 1 + rng.below(8);
   run.stragglers = {rng.below(2) == 0 ? 0.0 : 2.0, 0.5};
   run.group_timeout_s = rng.below(2) == 0 ? 0 : 8;

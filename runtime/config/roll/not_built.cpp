@@ -323,9 +323,11 @@ void add_reward_models(const RunConfig& c, List& list) {
                 fmt::format("{} on cards scores the answers of pipeline rlvr alone",
                             to_string(reward.type)));
     list.add_if(w.device_mapping.empty(), cards, "no card; give the numbers of its cards");
-    list.add_if(shares(w, c.actor_train) || shares(w, c.critic), cards,
+    list.add_if(c.placement.mode == PlacementMode::separate &&
+                    (shares(w, c.actor_train) || shares(w, c.critic)),
+                cards,
                 "shares a card with a role that trains; give the reward cards of its own, or of "
-                "actor_infer");
+                "actor_infer, or let them take turns (placement.mode: timeshare)");
     for (uint32_t card : w.device_mapping)
       list.add_if(!taken.insert(card).second, cards,
                   fmt::format("card {} has another reward's model; give each a card", card));

@@ -130,7 +130,9 @@ bool Run::play(Step& step) {
     return false;
   }
   if (step.is_refilling) return false;
-  const bool is_referred = step.key.kind == TrajectoryKind::train && options_.has_reference_phase;
+  const bool is_read = options_.refers_held_out ? step.key.kind != TrajectoryKind::warm_start
+                                                : step.key.kind == TrajectoryKind::train;
+  const bool is_referred = is_read && options_.has_reference_phase;
   switch (step.state) {
     case StepState::generating:
       players_.end_playing(step.key, out_);

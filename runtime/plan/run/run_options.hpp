@@ -49,6 +49,7 @@ struct RunOptions {
   bool is_record_only = false;
   bool measures_loss = false;        // an evaluation ends at the trainer, and has one round
   bool has_reference_phase = false;  // the reference takes turns with other roles
+  bool refers_held_out = false;      // then an evaluation has the phase, too: a reward takes turns
   /// Rows of files that the reference reads too: they are handed out while it has its card.
   bool plays_in_reference = false;
   uint32_t attempt = 0;         // +1 for each time that the run was resumed
