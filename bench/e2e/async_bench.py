@@ -29,7 +29,7 @@ seed: 1
 eval_steps: -1
 save_steps: 100000
 save_hf: true
-sequence_length: 400
+sequence_length: 960
 max_grad_norm: 1.0
 sft_train:
   model_args: {dtype: bf16}
@@ -57,9 +57,9 @@ eval_steps: -1
 save_steps: 100000
 save_hf: true
 rollout_batch_size: PROMPTS
-num_return_sequences_in_group: 4
+num_return_sequences_in_group: 2
 prompt_length: 64
-response_length: 400
+response_length: 896
 val_batch_size: 64
 val_n_sample: 1
 adv_estimator: grpo
@@ -116,8 +116,8 @@ class Bench:
         self.work = options.work.resolve()
         self.model, self.cards, self.steps = options.model.resolve(), options.cards, options.steps
         self.work.mkdir(parents=True, exist_ok=True)
-        long_answers.write_rows(self.work, supervised=2000, prompts=4000, held_out=64)
-        values = {"WORK": self.work, "HERE": HERE, "PROMPTS": 4, "MICRO_BATCHES": 4 // self.cards,
+        long_answers.write_rows(self.work, supervised=1200, prompts=4000, held_out=64)
+        values = {"WORK": self.work, "HERE": HERE, "PROMPTS": 8, "MICRO_BATCHES": 4 // self.cards,
                   "CARDS": self.cards, "ALL": 2 * self.cards}
         for name, text in [("sft", SFT), ("rl", RL)]:
             for word, value in values.items():

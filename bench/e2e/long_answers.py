@@ -6,7 +6,7 @@ import math
 import random
 import re
 
-MEDIAN = 8  # numbers, of four tokens each
+MEDIAN = 16  # numbers, of five tokens each
 SHARE_OF_SLIPS = 0.6  # of every fourth number: the supervised rows say another one
 
 
@@ -14,7 +14,7 @@ def draw(rng):
     """Returns the numbers of one row."""
     sigma = math.log(10) / 2.326  # the 99th percentile of a normal variable is 2.326 deviations up
     count = max(1, min(10 * MEDIAN, round(rng.lognormvariate(math.log(MEDIAN), sigma))))
-    first = rng.randrange(10, 101 - count if count < 80 else 20)
+    first = rng.randrange(100, 1000 - count)
     return range(first, first + count)
 
 

@@ -111,6 +111,14 @@ TEST(ConfigForeign, WhatChangesTheLossOrTheRewardIsNeverSilent) {
       << "ROLL's other workers do not read it";
 }
 
+TEST(ConfigForeign, AWorkerOfVerlsScorersGoesByTheRowsDataSource) {
+  const RunConfig c = loaded(
+      load_small({"rewards.math={worker_cls: roll.pipeline.rlvr.rewards.gsm8k_math_reward_worker."
+                  "GSM8KMathRewardWorker}"}));
+  EXPECT_EQ(c.rewards.at("math").type, RewardType::data_source);
+  EXPECT_TRUE(not_built(c).empty());
+}
+
 TEST(ConfigForeign, AFrozenTowerIsNoPartOfATextModel) {
   const std::string key = "actor_train.model_args.freeze_module_prefix";
   const RunConfig towers =

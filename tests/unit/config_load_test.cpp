@@ -208,6 +208,12 @@ TEST(ConfigLoad, AsyncIsCompletedAndCheckedAcrossKeys) {
   const auto asked = [](std::vector<std::string> overrides) {
     return load(source_path("configs/frozen_lake.yaml"), overrides);
   };
+  const RunConfig turns =
+      loaded(load_small({"async_generation_ratio=1", "placement.mode=timeshare"}));
+  EXPECT_EQ(turns.async.mode, AsyncMode::sync);
+  EXPECT_EQ(turns.derived.steps_ahead, 0);
+  EXPECT_NE(find_note(turns.warnings, "async_generation_ratio"), nullptr);
+  EXPECT_TRUE(not_built(turns).empty());
   auto ratio = asked({"async_generation_ratio=1.5"});
   ASSERT_TRUE(ratio) << ratio.error().detail;
   EXPECT_EQ(ratio->async.mode, AsyncMode::fully_async);

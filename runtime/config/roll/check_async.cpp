@@ -10,6 +10,12 @@ namespace {
 void take_ratio(RunConfig& c, Findings& f) {
   if (c.async_generation_ratio <= 0 || c.dialect == Dialect::verl) return;
   const AsyncSection said = c.async;
+  if (c.placement.mode == PlacementMode::timeshare && said.mode == AsyncMode::sync)
+    return f.warn("async_generation_ratio",
+                  "{} has no effect with placement.mode timeshare: roles that take turns cannot "
+                  "generate while others train, so that each step is played by the policy that it "
+                  "trains",
+                  c.async_generation_ratio);
   const bool is_whole = c.async_generation_ratio == std::floor(c.async_generation_ratio);
   c.async.mode = is_whole ? AsyncMode::one_step_off : AsyncMode::fully_async;
   c.async.depth = c.async_generation_ratio;
