@@ -60,7 +60,7 @@ rollout_batch_size: PROMPTS
 num_return_sequences_in_group: 2
 prompt_length: 64
 response_length: 896
-val_batch_size: 64
+val_batch_size: 24
 val_n_sample: 1
 adv_estimator: grpo
 ppo_epochs: 1
@@ -116,7 +116,7 @@ class Bench:
         self.work = options.work.resolve()
         self.model, self.cards, self.steps = options.model.resolve(), options.cards, options.steps
         self.work.mkdir(parents=True, exist_ok=True)
-        long_answers.write_rows(self.work, supervised=1200, prompts=4000, held_out=64)
+        long_answers.write_rows(self.work, supervised=1200, prompts=4000, held_out=24)
         values = {"WORK": self.work, "HERE": HERE, "PROMPTS": 8, "MICRO_BATCHES": 4 // self.cards,
                   "CARDS": self.cards, "ALL": 2 * self.cards}
         for name, text in [("sft", SFT), ("rl", RL)]:
