@@ -94,7 +94,7 @@ Expected<std::map<std::string, JudgeSetup>> open_judges(const config::RunConfig&
     judge.model.max_position = judge.context;
     judge.sampling = sampling_of(reward.worker.generating_args);
     judge.max_new_tokens = static_cast<int>(reward.worker.generating_args.max_new_tokens);
-    judge.at_once = static_cast<uint32_t>(config::judged_at_once(config, name));
+    judge.at_once = static_cast<uint32_t>(reward.plugin.workers);
     judges.emplace(role, std::move(judge));
   }
   return judges;

@@ -252,9 +252,8 @@ Expected<void> check_files(const config::RunConfig& config) {
 }
 
 Expected<void> check_cards(const config::RunConfig& config) {
-  const config::ModelArgs& policy = config.actor_train.model_args;
-  const bool is_lora = !policy.lora_target.empty() || !policy.adapter_name_or_path.empty();
-  const bool has_role = !is_lora || !config::own_reference(config).empty();
+  const bool has_role =
+      !config::has_adapter(config.actor_train.model_args) || !config::own_reference(config).empty();
   if (config.derived.is_reference_needed && has_role && config.reference.device_mapping.empty())
     return Error{
         Errc::config,

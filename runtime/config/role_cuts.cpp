@@ -4,14 +4,12 @@
 
 #include <algorithm>
 
+#include "runtime/config/role_weights.hpp"
+
 namespace cohort::config {
 namespace {
 
-bool has_adapter(const WorkerConfig& role) {
-  return !role.model_args.lora_target.empty() || !role.model_args.adapter_name_or_path.empty();
-}
-
-/// What the config says of the state alone.
+/// Returns how the config cuts the state, its cuts of the model apart.
 StateCut asked_of(const StrategySettings& s) {
   if (s.strategy == Strategy::fsdp2_train) return {3, s.offload_param};
   if (s.strategy == Strategy::megatron_train)
@@ -44,7 +42,7 @@ std::string state_text(const WorkerConfig& role) {
   return fmt::format(
       "{} the model is whole on each card, its gradients and moments are cut (ZeRO "
       "{})",
-      has_adapter(role) ? "under the adapter" : "but for its experts", cut.zero_stage);
+      has_adapter(role.model_args) ? "under the adapter" : "but for its experts", cut.zero_stage);
 }
 
 }  // namespace
@@ -53,7 +51,7 @@ StateCut state_cut_of(const WorkerConfig& role) {
   const StrategySettings& s = role.strategy_args;
   StateCut cut = asked_of(s);
   if (s.tensor_parallel_size * s.pipeline_parallel_size > 1) cut.zero_stage = 3;
-  if (has_adapter(role) || s.expert_parallel_size > 1)
+  if (has_adapter(role.model_args) || s.expert_parallel_size > 1)
     cut = {std::min<int64_t>(cut.zero_stage, 2), false};
   return cut;
 }

@@ -27,8 +27,8 @@ bool is_on_cards(const RewardConfig& reward);
 /// Returns whether a reward is a judge on cards of the run.
 bool is_judge_on_cards(const RewardConfig& reward);
 
-/// Returns how many answers such a judge reads at once on a card: `workers`, 16 unless it is given.
-int64_t judged_at_once(const RunConfig& config, const std::string& name);
+/// Returns whether an adapter is trained, and not the model under it.
+bool has_adapter(const ModelArgs& model);
 
 /// Returns the section of the role that trains on rows or episodes: sft_train or actor_train.
 std::string train_section(const RunConfig& config);

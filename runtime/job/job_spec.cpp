@@ -176,7 +176,7 @@ void fill_judge(plan::RoleJob& job, const RunConfig& c, const model::ModelShape&
   for (const auto& [name, reward] : c.rewards) {
     if (job.name != "rewards." + name || !config::is_judge_on_cards(reward)) continue;
     job.is_judge = job.has_own_weights = true;
-    job.max_running = count(config::judged_at_once(c, name));
+    job.max_running = count(reward.plugin.workers);
     job.max_model_len = count(judge_context(c, reward, shape));
     job.kv_tokens = job.max_running * job.max_model_len;
   }

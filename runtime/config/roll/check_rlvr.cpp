@@ -7,6 +7,7 @@
 
 #include "runtime/base/suggest.hpp"
 #include "runtime/config/role_cuts.hpp"
+#include "runtime/config/roll/not_built.hpp"
 #include "runtime/config/roll/roll_check.hpp"
 #include "runtime/config/train_groups.hpp"
 
@@ -38,7 +39,8 @@ void complete_rewards(RunConfig& c, Findings& f) {
     c.rewards["env_return"] = {};
   for (auto& [name, reward] : c.rewards) {  // a judge says little, and the same again
     if (!is_judge_on_cards(reward)) continue;
-    constexpr int64_t k_reply = 512;
+    constexpr int64_t k_reply = 512, k_at_once = 16;
+    if (!f.has("rewards." + name + ".workers")) reward.plugin.workers = k_at_once;
     GeneratingArgs& args = reward.worker.generating_args;
     const std::string path = "rewards." + name + ".generating_args.";
     if (!f.has(path + "max_new_tokens")) args.max_new_tokens = k_reply;
@@ -162,7 +164,7 @@ void note_role(const RunConfig& c, Findings& f, const NamedRole& x) {
   const bool is_trained = is_train || x.name == "critic";
   if (const std::string cut = cut_in_run(x.name, *x.role, is_trained); !cut.empty())
     f.note(x.name + ".strategy_args.strategy_config", "{}", cut);
-  if (!m.freeze_module_prefix.empty())
+  if (!m.freeze_module_prefix.empty() && freezes_no_text(m))
     f.note(model + "freeze_module_prefix", "a text model has no module of that name");
   if (x.name == "critic" && m.model_type == ModelType::trl)
     f.note(model + "model_type", "trl: the value head is the same, and starts at 0");

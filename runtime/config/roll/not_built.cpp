@@ -94,10 +94,6 @@ void add_cards(const RunConfig& c, List& list) {
       "stay on the card that compares them; give the student's mapping, or leave the key out");
 }
 
-bool has_adapter(const ModelArgs& m) {
-  return !m.lora_target.empty() || !m.adapter_name_or_path.empty();
-}
-
 /// Whether all of these, with commas between them, are names that ROLL and Hugging Face give to the
 /// parts of a model that see, hear and speak: a text model has none.
 bool is_no_text_module(std::string_view prefixes) {
@@ -124,8 +120,7 @@ void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c
       model + ".model_name_or_path",
       "is not built in: the policy starts from `pretrain` in every role; set that key (reference, "
       "critic and teacher may have a folder of their own)");
-  list.add_if(!std::ranges::all_of(m.freeze_module_prefix, is_no_text_module),
-              model + ".freeze_module_prefix",
+  list.add_if(!freezes_no_text(m), model + ".freeze_module_prefix",
               "is not built in: every weight trains; remove the key");
   list.add_if(!m.freeze_module_contains.empty(), model + ".freeze_module_contains",
               "is not built in: every weight trains; remove the key");
@@ -400,6 +395,10 @@ std::vector<Note> not_built_of_roll(const RunConfig& c) {
 }
 
 }  // namespace
+
+bool freezes_no_text(const ModelArgs& m) {
+  return std::ranges::all_of(m.freeze_module_prefix, is_no_text_module);
+}
 
 std::vector<Note> not_built(const RunConfig& c) {
   std::vector<Note> notes;

@@ -12,6 +12,9 @@ namespace cohort::config {
 /// dialect the list is what it warned of with these words.
 inline constexpr std::string_view k_not_run = "not run by this version: ";
 
+/// Returns whether `freeze_module_prefix` names only parts that a text model does not have.
+bool freezes_no_text(const ModelArgs& model);
+
 /// One note per feature: the key, where it is set, and the remedy. Empty: the config can run.
 std::vector<Note> not_built(const RunConfig& config);
 

@@ -72,9 +72,7 @@ void warn_idle_cards(RunConfig& c, Findings& f) {
 }  // namespace
 
 bool has_reference_role(RunConfig& c, Findings& f) {
-  const ModelArgs& m = c.actor_train.model_args;
-  const bool is_lora = !m.lora_target.empty() || !m.adapter_name_or_path.empty();
-  if (!is_lora || !own_reference(c).empty()) return true;
+  if (!has_adapter(c.actor_train.model_args) || !own_reference(c).empty()) return true;
   if (c.derived.is_reference_needed && !c.reference.device_mapping.empty()) {
     c.reference.device_mapping.clear();
     c.reference.strategy_args.data_parallel_size = StrategySettings{}.data_parallel_size;
@@ -245,10 +243,8 @@ bool is_on_cards(const RewardConfig& reward) {
   return reward.type == RewardType::reward_model || is_judge_on_cards(reward);
 }
 
-int64_t judged_at_once(const RunConfig& c, const std::string& name) {
-  constexpr int64_t k_usual = 16;
-  const std::string key = "rewards." + name + ".workers";
-  return c.origins.contains(key) ? c.rewards.at(name).plugin.workers : k_usual;
+bool has_adapter(const ModelArgs& m) {
+  return !m.lora_target.empty() || !m.adapter_name_or_path.empty();
 }
 
 std::string train_section(const RunConfig& c) {
