@@ -8,7 +8,7 @@ cohort_test(top_picture_test unit SOURCES unit/top_picture_test.cpp DEPS cohort:
 cohort_test(otlp_test unit SOURCES unit/otlp_test.cpp
   DEPS cohort::observe nlohmann_json::nlohmann_json)
 cohort_test(observe_golden_test golden
-  SOURCES golden/observe_console_test.cpp golden/observe_tensorboard_test.cpp golden/observe_report_test.cpp golden/dashboard_metrics_test.cpp
+  SOURCES golden/observe_console_test.cpp golden/observe_tensorboard_test.cpp golden/observe_report_test.cpp golden/observe_trace_test.cpp golden/dashboard_metrics_test.cpp
   DEPS cohort::observe nlohmann_json::nlohmann_json)
 cohort_test(dashboard_property_test property SOURCES property/dashboard_test.cpp
   DEPS cohort::observe nlohmann_json::nlohmann_json)

@@ -137,9 +137,10 @@ void RunLog::compute(uint64_t step, uint32_t card, const std::string& phase, dou
                      double end_s) {
   push_bounded(report_.compute, {step, card, phase, start_s, end_s});
   if (options_.board != nullptr) options_.board->add_span({step, card, phase, start_s, end_s});
-  const observe::TrackId track = trace_->track(fmt::format("card {}", card), "compute");
   const int64_t start_us = start_us_ + static_cast<int64_t>(1e6 * start_s);
-  trace_->span(track, phase, "compute", start_us, start_us_ + static_cast<int64_t>(1e6 * end_s));
+  const observe::TrackId track =
+      trace_->span(trace_->track(fmt::format("card {}", card), "compute"), phase, "compute",
+                   start_us, start_us_ + static_cast<int64_t>(1e6 * end_s));
   if (phase == plan::to_string(plan::PhaseKind::update)) {
     const auto [first, last] = played_.equal_range(step);
     for (auto each = first; each != last; ++each)
@@ -150,10 +151,10 @@ void RunLog::compute(uint64_t step, uint32_t card, const std::string& phase, dou
 }
 
 void RunLog::played(uint64_t step, uint32_t replica, double start_s, double end_s) {
-  const observe::TrackId track = trace_->track("rollouts", fmt::format("rollout {}", replica));
   const int64_t end_us = start_us_ + static_cast<int64_t>(1e6 * end_s);
-  trace_->span(track, fmt::format("step {}", step), "leases",
-               start_us_ + static_cast<int64_t>(1e6 * start_s), end_us);
+  const observe::TrackId track = trace_->span(
+      trace_->track("rollouts", fmt::format("rollout {}", replica)), fmt::format("step {}", step),
+      "leases", start_us_ + static_cast<int64_t>(1e6 * start_s), end_us);
   played_.emplace(step, Played{track, end_us});
 }
 

@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
-#include "runtime/base/clock.hpp"
 #include "runtime/observe/metrics.hpp"
 #include "runtime/observe/output_file.hpp"
 
@@ -16,6 +17,7 @@ namespace cohort::observe {
 namespace {
 
 constexpr size_t k_trace_bytes = 64 * 1024;
+constexpr size_t k_spans_kept = 64;  // of a row, to see what overlaps
 using nlohmann::json;
 
 std::string args_text(std::span<const TraceArg> args) {
@@ -31,19 +33,56 @@ std::string args_text(std::span<const TraceArg> args) {
   return out + "}";
 }
 
+struct Interval {
+  int64_t start_us = 0, end_us = 0;
+};
+
+/// Whether a viewer would drop `added`, which comes after `drawn` in the file, from the same row.
+bool is_dropped_beside(const Interval& drawn, const Interval& added) {
+  if (added.start_us < drawn.start_us)
+    return added.end_us > drawn.start_us && added.end_us < drawn.end_us;
+  return added.start_us < drawn.end_us && added.end_us > drawn.end_us;
+}
+
 }  // namespace
 
 struct TraceWriter::Impl {
   std::mutex mutex;
   File file;
   std::string buffer;
-  // A resumed run's begin where no earlier one's can be.
-  uint64_t next_flow = static_cast<uint64_t>(wall_time_us());
+  uint64_t next_flow = 1;
   bool has_events = false;  // whether the next event needs a comma before it
   std::optional<Error> failed;
   std::map<std::string, uint32_t, std::less<>> processes;
   std::map<std::pair<uint32_t, std::string>, uint32_t> threads;
+  // The last spans of each row, by process and thread.
+  std::map<std::pair<uint32_t, uint32_t>, std::deque<Interval>> drawn;
 
+  uint32_t thread_of(uint32_t process, std::string_view name) {
+    const auto [known, is_new] = threads.try_emplace({process, std::string(name)},
+                                                     static_cast<uint32_t>(threads.size()) + 1);
+    if (is_new) add_metadata("thread", {process, known->second}, name);
+    return known->second;
+  }
+  std::string thread_name(TrackId track) const {
+    for (const auto& [key, thread] : threads)
+      if (key.first == track.process && thread == track.thread) return key.second;
+    return "";
+  }
+  void draw(TrackId row, const Interval& span) {
+    std::deque<Interval>& of_row = drawn[{row.process, row.thread}];
+    of_row.push_back(span);
+    if (of_row.size() > k_spans_kept) of_row.pop_front();
+  }
+  /// Draws the span on the first row of the track on which it is seen; returns the row.
+  TrackId place(TrackId track, const Interval& span) {
+    TrackId row = track;
+    const auto is_dropped = [&](const Interval& other) { return is_dropped_beside(other, span); };
+    for (int nth = 2; std::ranges::any_of(drawn[{row.process, row.thread}], is_dropped); ++nth)
+      row.thread = thread_of(track.process, fmt::format("{} ({})", thread_name(track), nth));
+    draw(row, span);
+    return row;
+  }
   void add(std::string_view event) {
     if (!file.is_open()) return;
     buffer += has_events ? ",\n" : "";
@@ -68,19 +107,27 @@ struct TraceWriter::Impl {
         R"({{"ph":"M","name":"{}_sort_index","pid":{},"tid":{},"args":{{"sort_index":{}}}}})", kind,
         track.process, track.thread, order));
   }
-  /// Takes tracks from a line of an earlier session. Returns false if it is no event.
+  /// Takes tracks, spans and numbers of flows from a line of an earlier session. Returns false if
+  /// it is no event.
   bool restore(std::string_view line) {
     if (line.ends_with(',')) line.remove_suffix(1);
     json event = json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!event.is_object() || !event.contains("ph")) return false;
+    if (event.value("cat", "") == "flow")
+      next_flow = std::max(next_flow, event.value("id", uint64_t{0}) + 1);
+    auto process = event.value("pid", 0U);
+    auto thread = event.value("tid", 0U);
+    if (event.value("ph", "") == "X") {
+      const auto start = event.value("ts", int64_t{0});
+      draw({process, thread}, {start, start + event.value("dur", int64_t{0})});
+    }
     if (event.value("ph", "") != "M" || !event.contains("args")) return true;
     std::string kind = event.value("name", "");
     std::string name = event["args"].value("name", "");
-    auto process = event.value("pid", 0U);
     if (kind == "process_name")
       processes.emplace(name, process);
     else if (kind == "thread_name")
-      threads.emplace(std::pair(process, name), event.value("tid", 0U));
+      threads.emplace(std::pair(process, name), thread);
     return true;
   }
 };
@@ -144,14 +191,7 @@ TrackId TraceWriter::track(std::string_view process, std::string_view thread) {
   } else {
     id.process = found->second;
   }
-  std::pair key(id.process, std::string(thread));
-  if (auto known = impl_->threads.find(key); known != impl_->threads.end()) {
-    id.thread = known->second;
-  } else {
-    id.thread = static_cast<uint32_t>(impl_->threads.size()) + 1;
-    impl_->threads.emplace(key, id.thread);
-    impl_->add_metadata("thread", id, thread);
-  }
+  id.thread = impl_->thread_of(id.process, thread);
   return id;
 }
 
@@ -167,14 +207,16 @@ void TraceWriter::flow(std::string_view name, TrackId from, int64_t from_us, Tra
       id, to.process, to.thread, to_us));
 }
 
-void TraceWriter::span(TrackId track, std::string_view name, std::string_view category,
-                       int64_t start_us, int64_t end_us, std::span<const TraceArg> args) {
-  std::string event = fmt::format(
-      R"({{"ph":"X","name":{},"cat":{},"ts":{},"dur":{},"pid":{},"tid":{},"args":{}}})",
-      json_text(name), json_text(category), start_us, std::max<int64_t>(0, end_us - start_us),
-      track.process, track.thread, args_text(args));
+TrackId TraceWriter::span(TrackId track, std::string_view name, std::string_view category,
+                          int64_t start_us, int64_t end_us, std::span<const TraceArg> args) {
+  end_us = std::max(start_us, end_us);
   std::lock_guard lock(impl_->mutex);
-  impl_->add(event);
+  const TrackId row = impl_->place(track, {start_us, end_us});
+  impl_->add(
+      fmt::format(R"({{"ph":"X","name":{},"cat":{},"ts":{},"dur":{},"pid":{},"tid":{},"args":{}}})",
+                  json_text(name), json_text(category), start_us, end_us - start_us, row.process,
+                  row.thread, args_text(args)));
+  return row;
 }
 
 Expected<void> TraceWriter::flush() {

@@ -41,9 +41,11 @@ class TraceWriter {
   /// Returns the track of (process, thread), e.g. ("card 1 · actor_infer", "phases"). Rows are
   /// shown in the order in which they were first asked for.
   TrackId track(std::string_view process, std::string_view thread);
-  /// Adds a span; times are wall-clock microseconds (cohort::wall_time_us()).
-  void span(TrackId track, std::string_view name, std::string_view category, int64_t start_us,
-            int64_t end_us, std::span<const TraceArg> args = {});
+  /// Adds a span; times are wall-clock microseconds (cohort::wall_time_us()). Viewers drop a span
+  /// that overlaps another one of its row without nesting, so such a span lies on a further row,
+  /// "NAME (2)". Returns the row, for flow().
+  TrackId span(TrackId track, std::string_view name, std::string_view category, int64_t start_us,
+               int64_t end_us, std::span<const TraceArg> args = {});
   /// Adds an arrow between the span that is open on `from` at `from_us` and the one that is open on
   /// `to` at `to_us`.
   void flow(std::string_view name, TrackId from, int64_t from_us, TrackId to, int64_t to_us);
