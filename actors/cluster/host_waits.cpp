@@ -16,7 +16,8 @@ namespace {
 
 struct ProcessLook {
   plan::ProcessState state;
-  double cpu_s = 0;  // since the process began
+  double cpu_s = 0;         // since the process began
+  uint64_t disk_pages = 0;  // likewise: major faults
 };
 
 /// "VmRSS:   1234 kB" of /proc/PID/status [bytes].
@@ -36,11 +37,11 @@ ProcessLook look_at(pid_t pid) {
   if (end == std::string::npos) return look;
   std::istringstream fields(text.substr(end + 1));
   fields >> look.state.state;
-  constexpr int k_before_times = 10;  // fields between the state and utime
+  constexpr int k_before_faults = 8;  // fields between the state and majflt
   std::string ignored;
-  for (int i = 0; i < k_before_times; ++i) fields >> ignored;
+  for (int i = 0; i < k_before_faults; ++i) fields >> ignored;
   uint64_t user = 0, system = 0;
-  fields >> user >> system;
+  fields >> look.disk_pages >> ignored >> user >> system;
   look.cpu_s = static_cast<double>(user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
   std::ifstream status(fmt::format("/proc/{}/status", pid));
   for (std::string line; std::getline(status, line);) {
@@ -108,8 +109,12 @@ HostWaits read_host_waits(const std::filesystem::path& run, std::chrono::millise
   found.now = now_seconds();
   each_pid(found, [&](pid_t pid) {
     ProcessLook look = look_at(pid);
-    if (const auto was = before.find(pid); was != before.end())
-      look.state.cpu = (look.cpu_s - was->second.cpu_s) / (found.now - began);
+    if (const auto was = before.find(pid); was != before.end()) {
+      const double s = found.now - began;
+      look.state.cpu = (look.cpu_s - was->second.cpu_s) / s;
+      const auto pages = static_cast<double>(look.disk_pages - was->second.disk_pages);
+      if (look.disk_pages >= was->second.disk_pages) look.state.disk_pages = pages / s;
+    }
     found.states[pid] = look.state;
   });
   for (const ProcessWaits& process : found.processes)  // another process has its number now

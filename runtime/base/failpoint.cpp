@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,7 +29,7 @@ namespace {
 constexpr size_t k_points_max = 16;
 constexpr int k_slow_ms = 100;
 
-enum class Action : uint8_t { kill, stop, fail, hang, slow };
+enum class Action : uint8_t { kill, stop, fail, hang, slow, page };
 
 struct Point {
   std::string name;
@@ -45,10 +46,11 @@ std::deque<Point>& points() {
 }
 
 Error unreadable(std::string_view entry) {
-  return {Errc::invalid_argument,
-          fmt::format(
-              "COHORT_FAILPOINT: \"{}\" is not name:count:kill|stop|fail|hang|slow[:claim file]",
-              entry)};
+  return {
+      Errc::invalid_argument,
+      fmt::format(
+          "COHORT_FAILPOINT: \"{}\" is not name:count:kill|stop|fail|hang|slow|page[:claim file]",
+          entry)};
 }
 
 Expected<void> add(std::string_view entry, std::deque<Point>& armed) {
@@ -62,12 +64,13 @@ Expected<void> add(std::string_view entry, std::deque<Point>& armed) {
   uint64_t count = 0;
   const char* end = fields[1].data() + fields[1].size();
   auto read = std::from_chars(fields[1].data(), end, count);
-  constexpr std::array<std::pair<std::string_view, Action>, 5> k_actions = {
+  constexpr std::array<std::pair<std::string_view, Action>, 6> k_actions = {
       {{"kill", Action::kill},
        {"stop", Action::stop},
        {"fail", Action::fail},
        {"hang", Action::hang},
-       {"slow", Action::slow}}};
+       {"slow", Action::slow},
+       {"page", Action::page}}};
   const auto* action = std::find_if(k_actions.begin(), k_actions.end(),
                                     [&](const auto& each) { return each.first == fields[2]; });
   if (fields[0].empty() || read.ec != std::errc{} || read.ptr != end || count == 0 ||
@@ -95,6 +98,26 @@ bool claim(const Point& point) {
   return true;
 }
 
+/// As a process whose memory does not fit: each page that it touches comes from a disk. Returns if
+/// the system does not let it.
+void page_forever() {
+  constexpr size_t k_bytes = 16 << 20, k_page = 4096;
+  std::FILE* file = std::tmpfile();
+  if (file == nullptr) return;
+  const int fd = ::fileno(file);
+  const std::string block(k_bytes, 'x');
+  if (::write(fd, block.data(), k_bytes) != k_bytes || ::fsync(fd) != 0) return;
+  void* memory = ::mmap(nullptr, k_bytes, PROT_READ, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED || ::madvise(memory, k_bytes, MADV_RANDOM) != 0) return;
+  volatile const char* bytes = static_cast<const char*>(memory);
+  for (size_t at = 0;; at = (at + k_page) % k_bytes) {
+    if (at == 0 && (::madvise(memory, k_bytes, MADV_DONTNEED) != 0 ||
+                    ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) != 0))
+      return;
+    static_cast<void>(bytes[at]);
+  }
+}
+
 bool act(Point& point) {
   const Action action = point.action;
   if (action == Action::fail) return true;
@@ -102,7 +125,9 @@ bool act(Point& point) {
     point.is_slow = true;
     return false;
   }
-  if (action != Action::hang) ::kill(::getpid(), action == Action::kill ? SIGKILL : SIGSTOP);
+  if (action == Action::page) page_forever();
+  if (action == Action::kill || action == Action::stop)
+    ::kill(::getpid(), action == Action::kill ? SIGKILL : SIGSTOP);
   // The signal may reach another thread first: this one does not pass the point before.
   if (action != Action::stop)
     for (;;) ::pause();

@@ -4,12 +4,13 @@
 ///   COHORT_FAILPOINT="name:count:action[:claim][;name:count:action[:claim]...]"
 /// The `count`-th time (1, 2, ...) that this process passes `name` it does `action`: `kill`
 /// (SIGKILL to itself), `stop` (SIGSTOP), `fail` (the caller takes its error path), `hang` (the
-/// thread waits for ever, the process lives), `slow` (from then on each pass takes 100 ms). A point
-/// of a certain thing is name@key. `claim` is a file: one process alone acts, the one that creates
-/// it, so that children, and those started in the place of a dead one, may inherit the variable. It
-/// then holds "name pid microseconds" (wall time). Read once, before main; an entry that cannot be
-/// read ends the process with exit code 2 and a line. Thread-safe. Unset, a point costs one relaxed
-/// load. Bound: 16 points. The names in use are in docs/failure.md.
+/// thread waits for ever, the process lives), `page` (the thread takes page after page of a file in
+/// /tmp from its disk, as if memory had run out), `slow` (each pass takes 100 ms from then on). A
+/// point of a certain thing is name@key. `claim` is a file: one process alone acts, the one that
+/// creates it, so that children, and those started in the place of a dead one, may inherit the
+/// variable. It then holds "name pid microseconds" (wall time). Read once, before main; an entry
+/// that cannot be read ends the process with exit code 2 and a line. Thread-safe. Unset, a point
+/// costs one relaxed load. Bound: 16 points. The names in use are in docs/failure.md.
 #include <atomic>
 #include <cstdint>
 #include <string>

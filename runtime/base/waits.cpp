@@ -144,7 +144,10 @@ Error io_error(const std::filesystem::path& path, const char* what, int code) {
 }
 
 Expected<void> Registry::publish(const std::filesystem::path& folder, std::string_view name) {
-  const std::filesystem::path path = folder / fmt::format("waits_{}", ::getpid());
+  // Hosts share the folder, and a process id may be that of another host's process too.
+  std::string host = host_name();
+  std::ranges::replace(host, '/', '_');
+  const std::filesystem::path path = folder / fmt::format("waits_{}_{}", host, ::getpid());
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) return io_error(path, "open", errno);
   // Every page is there before it is mapped: on a full disk a write to a hole would be a SIGBUS.

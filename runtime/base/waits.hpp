@@ -75,7 +75,7 @@ struct ProcessWaits {
   std::vector<WaitEntry> waits;
 };
 
-/// Maps this process's waits to FOLDER/waits_PID, once; makes the folder; removes the files of
+/// Maps this process's waits to FOLDER/waits_HOST_PID, once; makes the folder; removes the files of
 /// processes of this host that are gone. The file goes at the end of the process. Errc::io if it
 /// cannot be written: the waits stay in memory.
 Expected<void> publish_waits(const std::filesystem::path& folder, std::string_view name);

@@ -15,7 +15,7 @@ namespace cohort::control {
 
 /// Range of control protocols that this build speaks; raised with the meaning of a message.
 /// 2: a LaunchRequest has the run's folder, and a node says what its processes wait for.
-inline constexpr uint32_t k_control_protocol_min = 2, k_control_protocol_max = 2;
+inline constexpr uint32_t k_control_protocol_min = 3, k_control_protocol_max = 3;
 
 /// Agent → head: may I join?
 struct NodeHello {
@@ -139,5 +139,6 @@ COHORT_MESSAGE(ProcessWaits, x.pid, x.name, x.host, x.started, x.left_out, x.wai
 }  // namespace cohort
 
 namespace cohort::plan {
-COHORT_MESSAGE(ProcessState, x.state, control::exact(x.cpu), x.rss_bytes, x.swap_bytes)
+COHORT_MESSAGE(ProcessState, x.state, control::exact(x.cpu), x.rss_bytes, x.swap_bytes,
+               control::exact(x.disk_pages))
 }  // namespace cohort::plan

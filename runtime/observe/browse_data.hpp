@@ -121,6 +121,7 @@ struct WaitLine {
 
 /// One end of a link between two roles.
 struct LinkLine {
+  std::string process;  // whose end it is
   std::string name;
   bool is_producer = false;  // else consumer
   uint64_t messages = 0, bytes = 0, resent = 0;
@@ -134,7 +135,7 @@ struct FlowView {
   std::string sentence;  // why the run stands still, or that it does not; empty: not known
   bool is_stalled = false;
   std::vector<WaitLine> waits;  // the longest first
-  std::vector<LinkLine> links;  // of this process
+  std::vector<LinkLine> links;  // of all processes that tell
   std::string note;             // what is not looked at
 };
 

@@ -110,7 +110,8 @@ std::string status_json(const DashboardData& data, double now) {
 std::string flow_json(const FlowView& flow) {
   Json links = Json::array(), waits = Json::array();
   for (const LinkLine& link : flow.links)
-    links.push_back({{"link", link.name},
+    links.push_back({{"process", link.process},
+                     {"link", link.name},
                      {"end", link.is_producer ? "producer" : "consumer"},
                      {"messages", link.messages},
                      {"bytes", link.bytes},

@@ -215,13 +215,14 @@ std::string waits_part(const FlowView& flow) {
 std::string links_table(const FlowView& flow) {
   if (flow.links.empty()) return "";
   std::string out =
-      "<div class=\"scroll\"><table><thead><tr><th>link</th><th>end</th><th>queue</th>"
+      "<div "
+      "class=\"scroll\"><table><thead><tr><th>link</th><th>end</th><th>process</th><th>queue</th>"
       "<th class=\"num\">waiting</th><th class=\"num\">of</th><th class=\"num\">credit</th>"
       "<th class=\"num\">messages</th><th class=\"num\">bytes</th><th class=\"num\">rate</th>"
       "<th class=\"num\">resent</th></tr></thead><tbody>\n";
   for (const LinkLine& link : flow.links) {
-    out += fmt::format("<tr><td>{}</td><td>{}</td>", escape_html(link.name),
-                       link.is_producer ? "producer" : "consumer");
+    out += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td>", escape_html(link.name),
+                       link.is_producer ? "producer" : "consumer", escape_html(link.process));
     out += link.is_producer
                ? fmt::format(
                      "<td><meter min=\"0\" max=\"{}\" value=\"{}\"></meter></td>"

@@ -122,6 +122,7 @@ FlowView flow_of(const StatusJson& json) {
   flow.note = json.value("note", "");
   for (const StatusJson& each : list_of(json, "links")) {
     LinkLine link;
+    link.process = each.value("process", "");
     link.name = each.value("link", "");
     link.is_producer = each.value("end", "") == "producer";
     link.messages = each.value("messages", uint64_t{0});

@@ -154,17 +154,14 @@ std::string per_second(double bytes_per_s) {
 
 TopSection links_section(const TopPage& page, const TopData& top) {
   TopSection section;
-  constexpr size_t k_name_min = 12, k_numbers = 22, k_all_numbers = 50;
+  constexpr size_t k_name_min = 12, k_numbers = 22, k_all_numbers = 51;
   const size_t numbers = page.is_wide() ? k_all_numbers : k_numbers;
   const size_t name = std::max(k_name_min, page.columns - std::min(page.columns, numbers));
   section.heading = pad_right("link", name) +
-                    (page.is_wide() ? fmt::format("{:>10}{:>10}{:>10}{:>10}{:>8}", "queued", "of",
+                    (page.is_wide() ? fmt::format("{:>10}{:>10}{:>10}{:>11}{:>8}", "queued", "of",
                                                   "credit", "rate", "resent")
                                     : fmt::format("{:>11}{:>11}", "queued", "rate"));
-  if (top.flow == nullptr || top.flow->links.empty()) {
-    if (!top.links_note.empty()) section.rows.push_back(page.paint(top.links_note, Style::dim));
-    return section;
-  }
+  if (top.flow == nullptr) return section;
   for (const LinkLine& link : top.flow->links) {
     const bool is_full = link.is_producer && link.queue_bytes_max > 0 &&
                          link.queued_bytes * 10 >= link.queue_bytes_max * 9;
@@ -175,7 +172,7 @@ TopSection links_section(const TopPage& page, const TopData& top) {
     line += page.paint(fmt::format("{:>{}}", queued, page.is_wide() ? 10 : 11),
                        is_full ? Style::red : Style::none);
     if (page.is_wide())
-      line += fmt::format("{:>10}{:>10}{:>10}{:>8}",
+      line += fmt::format("{:>10}{:>10}{:>11}{:>8}",
                           link.is_producer ? format_bytes(link.queue_bytes_max) : std::string("-"),
                           link.is_producer ? std::string("-") : format_bytes(link.credit_bytes),
                           per_second(link.bytes_per_s), link.resent);

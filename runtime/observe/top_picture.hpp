@@ -13,8 +13,7 @@ namespace cohort::observe {
 struct TopData {
   DashboardData data;
   std::shared_ptr<const FlowView> flow;  // null: nobody has looked
-  std::string links_note;  // why no links are known; empty: they are, or there are none
-  std::string trouble;     // why the data are not of now; empty: they are
+  std::string trouble;                   // why the data are not of now; empty: they are
 };
 
 struct TopSize {

@@ -112,16 +112,13 @@ TEST_F(DashboardBrowser, TheOtherPagesFitAndTwoRunsAreChosen) {
                       begin + 0.1, begin + 0.9});
     }
   board.set_stage("step", "generate", -1);
-  RunBrowserOptions options{run};
-  options.links = [] {
-    observe::LinkLine link;
-    link.name = "actor_infer@1->rewards";
-    link.is_producer = true;
-    link.queued_bytes = uint64_t{20} << 20;
-    link.queue_bytes_max = uint64_t{64} << 20;
-    return std::vector<observe::LinkLine>{link};
-  };
-  rig_.server().open_run(std::move(options));
+  observe::LinkLine link;
+  link.name = "actor_infer@1->rewards";
+  link.is_producer = true;
+  link.queued_bytes = uint64_t{20} << 20;
+  link.queue_bytes_max = uint64_t{64} << 20;
+  test::tell_links(run, {link});
+  rig_.server().open_run(RunBrowserOptions{run});
   browser_->open(url("timeline"));
   looks_right("timeline");
   browser_->open(url("flow"));

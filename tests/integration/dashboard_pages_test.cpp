@@ -1,8 +1,9 @@
 // The pages of a run's trajectories over HTTP: run, step, group, trajectory, token. The stream is
 // written by the test, as a run writes it.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
-#include <future>
+#include <fstream>
 
 #include "tests/support/pages_rig.hpp"
 
@@ -230,17 +231,14 @@ TEST_F(DashboardPages, TimelineAndFlowShowWhatTheBoardKnows) {
   const std::string timeline = client_.page("/timeline");
   EXPECT_NE(timeline.find("kv_cache"), std::string::npos) << timeline;
   EXPECT_NE(timeline.find("<h2>Bytes on the cards</h2>"), std::string::npos);
-  RunBrowserOptions options{folder_.path()};
-  options.links = [] {
-    observe::LinkLine link;
-    link.name = "rollout.0->reward <b>";
-    link.is_producer = true;
-    link.queued_bytes = 3 << 20;
-    link.queue_bytes_max = 64 << 20;
-    link.messages = 7;
-    return std::vector<observe::LinkLine>{link};
-  };
-  rig_.server().open_run(std::move(options));
+  observe::LinkLine link;
+  link.name = "rollout.0->reward <b>";
+  link.is_producer = true;
+  link.queued_bytes = 3 << 20;
+  link.queue_bytes_max = 64 << 20;
+  link.messages = 7;
+  test::tell_links(folder_.path(), {link});
+  rig_.server().open_run(RunBrowserOptions{folder_.path()});
   const std::string flow = client_.page_with("/flow", "rollout.0-&gt;reward &lt;b&gt;");
   EXPECT_NE(flow.find("value=\"3145728\""), std::string::npos) << flow;
   EXPECT_NE(flow.find("generate (rollout)"), std::string::npos) << flow;
@@ -249,18 +247,16 @@ TEST_F(DashboardPages, TimelineAndFlowShowWhatTheBoardKnows) {
 // BROWSE-1: whatever holds the reader up, a page comes, and says that more will.
 TEST_F(DashboardPages, AReaderThatIsHeldUpHoldsNoPageUp) {
   stream::test::fill(folder_.path(), 1, stream::test::small_segments());
-  std::promise<void> release;
-  std::shared_future<void> released = release.get_future().share();
-  RunBrowserOptions options{folder_.path()};
-  options.links = [released] {
-    released.wait();
-    return std::vector<observe::LinkLine>();
-  };
-  rig_.server().open_run(std::move(options));
+  // A file that nobody writes to, as one of a server that is gone: to open it takes for ever.
+  test::tell_links(folder_.path(), {});
+  const std::filesystem::path held = folder_.path() / "waits" / "links_held";
+  ASSERT_EQ(::mkfifo(held.c_str(), 0600), 0);
+  rig_.server().open_run(RunBrowserOptions{folder_.path()});
   EXPECT_EQ(client_.status("/flow"), 200);
   EXPECT_NE(client_.http().Get("/step?step=0")->body.find("data-waiting="), std::string::npos);
   EXPECT_EQ(client_.status("/metrics"), 200);
-  release.set_value();
+  std::ofstream(held).close();
+  std::filesystem::remove(held);
   client_.page_with("/step?step=0", "4 trajectories in 2 groups");
 }
 

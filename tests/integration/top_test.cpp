@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/support/pseudo_terminal.hpp"
 #include "tests/support/tiny_run.hpp"
@@ -67,7 +68,7 @@ TEST(Top, WithoutATerminalItPrintsOnePictureOfTheFolder) {
   EXPECT_EQ(live.out.find('\x1b'), std::string::npos) << live.out;
   expect_words(live.out, {"frozen_lake", "step ", "/200", "reward", "loss", "generate", "update",
                           "actor_train", "actor_infer", "63 MiB", "nothing waits longer than",
-                          "run it with --dashboard PORT"});
+                          "rewards->actor_train"});
   ASSERT_EQ(run.wait(), 0) << run.err();
   const Seen over = seen(folder, path);
   EXPECT_EQ(over.code, 0) << over.err;
@@ -115,8 +116,26 @@ TEST(Top, ARunThatIsStoppedIsNamedThoughItsPagesAreSilent) {
         return shown.out.find("is stopped; kill -CONT") != std::string::npos;
       },
       40000);
-  expect_words(shown.out,
-               {"(run) is stopped; kill -CONT", "known to the run alone: http://127.0.0.1"});
+  expect_words(shown.out, {"(run) is stopped; kill -CONT", "run: no links are told"});
+}
+
+TEST(Top, TheLinksOfCardProcessesAreShownOfARunThatServesNoPages) {
+  TempFolder folder;
+  Process run(long_run(folder, {"--processes", "2"}), folder);
+  const std::string path = run_with_a_step(folder, run);
+  ASSERT_FALSE(path.empty()) << run.err();
+  std::set<std::string> processes;
+  const bool are_all = test::wait_until(
+      [&] {
+        const json shown = json::parse(seen(folder, path, {"--json"}).out, nullptr, false);
+        processes.clear();
+        if (!shown.is_object() || !shown.contains("flow")) return false;
+        for (const json& link : shown.at("flow").at("links")) processes.insert(link.at("process"));
+        return processes.size() >= 2;
+      },
+      30000);
+  EXPECT_TRUE(are_all) << processes.size() << run.err();
+  EXPECT_TRUE(processes.contains("card process 0")) << testing::PrintToString(processes);
 }
 
 TEST(Top, WhatIsNeitherARunNorAnAddressIsRefused) {

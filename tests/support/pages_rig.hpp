@@ -10,6 +10,8 @@
 #include "tests/support/page_client.hpp"
 #include "tests/support/stream_folder.hpp"
 #include "tools/actor-node/dashboard_server.hpp"
+#include "tools/actor-node/run_links.hpp"
+#include "tools/actor-node/run_waits.hpp"
 
 namespace cohort::test {
 
@@ -33,6 +35,14 @@ inline std::filesystem::path write_run(const std::filesystem::path& experiment,
                             fmt::format("seed: 1\noptimizer: {{rate: {}, name: <b>}}\n", rate));
   stream::test::write_bytes(run / "log" / "node_0.log", "first line\n<script>of " + id + "\n");
   return run;
+}
+
+/// As a process of the run tells of its links.
+inline void tell_links(const std::filesystem::path& run,
+                       const std::vector<observe::LinkLine>& links) {
+  std::filesystem::create_directories(waits_folder(run));
+  const auto written = write_links(waits_folder(run), "run", links);
+  EXPECT_TRUE(written) << written.error().detail;
 }
 
 class PagesRig {

@@ -58,7 +58,7 @@ TEST_P(DecodeKernelsTest, ARowOfAProductHasTheSameBitsForAnyNumberOfRows) {
       for (int64_t k = 0; k < depth; ++k)
         exact += double{a[static_cast<size_t>(5 * depth + k)]} *
                  double{w[static_cast<size_t>((c / panel * depth + k) * panel + c % panel)]};
-      EXPECT_NEAR(all[static_cast<size_t>(5 * columns + c)], exact, 1e-5);
+      EXPECT_NEAR(all[static_cast<size_t>(5 * columns + c)], exact, depth < 1000 ? 1e-5 : 1e-4);
     }
   }
 }
@@ -111,7 +111,8 @@ std::vector<uint16_t> halves_of(const std::vector<float>& values) {
 
 TEST_P(DecodeKernelsTest, ABf16ProductIsThatOfItsNumbersAndItsBitsDoNotDependOnRowsOrPanels) {
   const int64_t panel = kernels_->panel;
-  for (const auto& [depth, panels] : {std::pair<int64_t, int64_t>{64, 5}, {36, 1}, {201, 7}}) {
+  for (const auto& [depth, panels] :
+       {std::pair<int64_t, int64_t>{64, 5}, {36, 1}, {201, 7}, {2100, 4}}) {
     const int64_t words = words_of<Bf16Words>(depth), columns = panels * panel, lda = 2 * words;
     auto wide = noise(static_cast<size_t>(60 * lda), 1);
     for (int64_t r = 0; r < 60; ++r)
@@ -146,14 +147,14 @@ TEST_P(DecodeKernelsTest, ABf16ProductIsThatOfItsNumbersAndItsBitsDoNotDependOnR
       for (int64_t k = 0; k < depth; ++k)
         exact += double{from_bf16(a[static_cast<size_t>(5 * lda + k)])} *
                  double{from_bf16(w[static_cast<size_t>(c * depth + k)])};
-      EXPECT_NEAR(all[static_cast<size_t>(5 * columns + c)], exact, 1e-5);
+      EXPECT_NEAR(all[static_cast<size_t>(5 * columns + c)], exact, depth < 1000 ? 1e-5 : 1e-4);
     }
   }
 }
 
 TEST_P(DecodeKernelsTest, RowsInTilesHaveTheSameProduct) {
   if (kernels_->to_tiles == nullptr) GTEST_SKIP() << GetParam() << " has no order of its own";
-  constexpr int64_t k_rows = 70, k_depth = 96, k_ld = 100, k_panels = 3;
+  constexpr int64_t k_rows = 545, k_depth = 96, k_ld = 100, k_panels = 3;
   const int64_t columns = k_panels * kernels_->panel, words = k_depth / 2;
   const std::vector<float> x = noise(k_rows * k_ld, 4);
   const std::vector<uint16_t> rounded = halves_of(x);
@@ -163,7 +164,7 @@ TEST_P(DecodeKernelsTest, RowsInTilesHaveTheSameProduct) {
   std::vector<float> expected(k_rows * static_cast<size_t>(columns)), found = expected;
   Bf16MatmulArgs args{rounded.data(), k_ld,    0,       k_depth, packed.data(),
                       k_panels,       nullptr, nullptr, columns, MatmulMode::store};
-  for (const int64_t rows : {17, 31, 32, 33, 48, 64, 70}) {
+  for (const int64_t rows : {17, 31, 32, 33, 48, 64, 70, 512, 520, 545}) {
     args.rows = rows;
     args.a = rounded.data(), args.out = expected.data(), args.is_tiled = false;
     kernels_->matmul_bf16(args);

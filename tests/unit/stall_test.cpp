@@ -73,6 +73,20 @@ TEST_F(Stall, AKilledAndASwappedOutProcessAreNamed) {
   EXPECT_NE(found.sentence.find("500 of 510 MiB"), std::string::npos) << found.sentence;
 }
 
+TEST_F(Stall, AProcessWhoseMemoryComesFromADiskIsNamedWhileSomethingWaitsLong) {
+  process(1, "run").waits = {wait(WaitLevel::run, "step 2", "the update", 20)};
+  process(7, "card process 0", {'S', 0.1, uint64_t{10} << 20, uint64_t{5} << 20, 800});
+  EXPECT_EQ(diagnose(input_).cause, StallCause::swapped);
+  EXPECT_EQ(diagnose(input_).sentence,
+            "step 2 waits 20 s for the update: process 7 (card process 0) waits for its memory: a "
+            "disk gives it 800 pages a second; 10 MiB are in memory, 5 MiB swapped out");
+  input_.states[{"", 7}].cpu = 0.9;  // it computes
+  EXPECT_NE(diagnose(input_).cause, StallCause::swapped);
+  input_.states[{"", 7}].cpu = 0.1;
+  input_.after_s = 30;  // it loads a folder
+  EXPECT_EQ(diagnose(input_).cause, StallCause::none);
+}
+
 TEST_F(Stall, ARoleThatComputesIsNoStall) {
   process(1, "run", {'S', 1.5}).waits = {
       wait(WaitLevel::run, "step 2", "the update", 300),

@@ -26,8 +26,8 @@ FlowView flow() {
   flow.waits = {{"run", "run", "step 12", "its trajectories (actor_train)", "a report", "", 14},
                 {"run", "outside", "plugin judge.py:score", "its child 4127", "its answer",
                  "judge.py:13 sympify", 13}};
-  LinkLine out{"actor_infer@0->rewards", true, 100, 4096, 2, 1, 2048, 950, 1000, 0};
-  LinkLine in{"actor_infer@0->rewards", false, 100, 4096, 0, 1, 2048, 0, 0, 4096};
+  LinkLine out{"run", "actor_infer@0->rewards", true, 100, 4096, 2, 1, 2048, 950, 1000, 0};
+  LinkLine in{"run", "actor_infer@0->rewards", false, 100, 4096, 0, 1, 2048, 0, 0, 4096};
   flow.links = {out, in};
   flow.note = "2 processes on worker-3 are not looked at";
   return flow;
@@ -44,7 +44,7 @@ TopData sample_top(size_t steps = 20) {
   board.add_moves(std::vector<Transition>{move});
   board.set_stage("step", "generate", -1);
   board.set_cluster(sample::cluster());
-  return {board.data(), std::make_shared<const FlowView>(flow()), "", ""};
+  return {board.data(), std::make_shared<const FlowView>(flow()), ""};
 }
 
 TopData of_nothing() { return {}; }
@@ -52,13 +52,13 @@ TopData of_nothing() { return {}; }
 TopData of_a_head() {
   Board board;
   board.set_cluster(sample::cluster());
-  return {board.data(), nullptr, "", ""};
+  return {board.data(), nullptr, ""};
 }
 
 TopData of_a_new_run() {
   Board board;
   board.begin_run({});
-  return {board.data(), nullptr, "known to the run alone", ""};
+  return {board.data(), nullptr, ""};
 }
 
 TopData of_many_cards() {
@@ -68,7 +68,7 @@ TopData of_many_cards() {
     run.cards.push_back({card, "actor_train+actor_infer+reference", 1ULL << 40, 0, 1ULL << 41});
   Board board;
   board.begin_run(std::move(run));
-  return {board.data(), std::make_shared<const FlowView>(flow()), "", "http://x does not answer"};
+  return {board.data(), std::make_shared<const FlowView>(flow()), "http://x does not answer"};
 }
 
 TopData of_hostile_texts() {
@@ -154,18 +154,10 @@ TEST(TopPicture, ARunThatIsOverWaitsForNothing) {
   Board board;
   sample::publish_run(board, 20);
   board.set_state(RunState::failed, "card 1 is gone");
-  const std::string text =
-      text_of({board.data(), std::make_shared<const FlowView>(flow()), "", ""});
+  const std::string text = text_of({board.data(), std::make_shared<const FlowView>(flow()), ""});
   EXPECT_NE(text.find("failed"), std::string::npos) << text;
   EXPECT_NE(text.find("error: card 1 is gone"), std::string::npos);
   EXPECT_EQ(text.find("waits"), std::string::npos) << text;
-}
-
-TEST(TopPicture, WhyNoLinksAreKnownIsSaid) {
-  TopData top = sample_top();
-  top.flow = nullptr;
-  top.links_note = "known to the run alone: run it with --dashboard PORT";
-  EXPECT_NE(text_of(top).find(top.links_note), std::string::npos);
 }
 
 /// What a program at the other end of an address has of `top`.

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "runtime/base/clock.hpp"
+#include "runtime/base/host_name.hpp"
 
 namespace cohort {
 namespace {
@@ -22,7 +23,7 @@ class WaitsTest : public ::testing::Test {
   }
   ~WaitsTest() override { std::filesystem::remove_all(folder_); }
   std::filesystem::path own_file() const {
-    return folder_ / ("waits_" + std::to_string(::getpid()));
+    return folder_ / ("waits_" + host_name() + "_" + std::to_string(::getpid()));
   }
   ProcessWaits published() {
     EXPECT_TRUE(publish_waits(folder_, "tester"));

@@ -15,6 +15,7 @@
 #include "runtime/config/load.hpp"
 #include "runtime/control/network.hpp"
 #include "tools/actor-node/role_environment.hpp"
+#include "tools/actor-node/run_links.hpp"
 #include "tools/actor-node/run_processes.hpp"
 #include "tools/actor-node/run_waits.hpp"
 
@@ -99,6 +100,7 @@ Expected<void> serve(caf::actor_system& system, const control::SystemOptions& ne
   const uint32_t slot = command.slot;
   COHORT_ASSIGN(ProcessWelcome welcome, join(system, node, command));
   COHORT_TRY(enter_run(welcome, slot));
+  const LinkTeller links(waits_folder(welcome.run_folder), fmt::format("card process {}", slot));
   actors::CardProcessOptions options;
   config::LoadOptions loading;
   COHORT_ASSIGN(

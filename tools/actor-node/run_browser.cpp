@@ -262,7 +262,7 @@ class RunBrowser::Reading {
   /// Looked at once a second at most: it takes k_flow_window.
   std::shared_ptr<const FlowView> flow() {
     if (flow_ != nullptr && now_seconds() - flow_at_ < k_flow_every_s) return flow_;
-    flow_ = std::make_shared<const FlowView>(read_flow(options_.run, options_.links, links_));
+    flow_ = std::make_shared<const FlowView>(read_flow(options_.run, links_));
     flow_at_ = now_seconds();
     return flow_;
   }

@@ -26,7 +26,6 @@ struct RunBrowserOptions {
   std::filesystem::path run;  // its folder, or a stream folder; the stream may come later
   std::shared_ptr<const tasks::Tokenizer> tokenizer = nullptr;  // null: not known
   std::vector<std::filesystem::path> others = {};               // further runs to compare with
-  std::function<std::vector<observe::LinkLine>()> links = {};   // of the run's process, if known
 };
 
 class RunBrowser : public observe::RunSource {

@@ -17,11 +17,11 @@
 #include "runtime/base/log.hpp"
 #include "runtime/compute/device/cpu_setup.hpp"
 #include "runtime/control/system.hpp"
-#include "runtime/transport/link_book.hpp"
 #include "tools/actor-node/card_processes.hpp"
 #include "tools/actor-node/dashboard_server.hpp"
 #include "tools/actor-node/plan_text.hpp"
 #include "tools/actor-node/run_files.hpp"
+#include "tools/actor-node/run_links.hpp"
 #include "tools/actor-node/run_note.hpp"
 #include "tools/actor-node/run_waits.hpp"
 #include "tools/actor-node/signal_thread.hpp"
@@ -59,6 +59,7 @@ struct Session {
   std::shared_ptr<const plan::RecordedSchedule> schedule;  // null: none was asked for
   actors::RunFolder folder;
   std::shared_ptr<stream::Writer> writer;
+  std::unique_ptr<LinkTeller> links;
   std::unique_ptr<observe::Console> console;
   std::unique_ptr<actors::RunLog> log;
   std::unique_ptr<control::SystemConfig> system_config;
@@ -119,24 +120,6 @@ void warn_if_slow(const Session& session) {
                     gflops));
 }
 
-/// The links whose ends are in this process.
-std::vector<observe::LinkLine> links_shown() {
-  std::vector<observe::LinkLine> lines;
-  for (const transport::LinkEnd& end : transport::links_here()) {
-    observe::LinkLine line;
-    line.name = end.name;
-    line.is_producer = end.is_producer;
-    line.messages = end.stats.messages;
-    line.bytes = end.stats.bytes;
-    line.resent = end.stats.resent;
-    line.queued_bytes = end.pending_bytes;
-    line.queue_bytes_max = end.queue_bytes;
-    line.credit_bytes = end.credit_bytes;
-    lines.push_back(std::move(line));
-  }
-  return lines;
-}
-
 Expected<void> open_folder(Session& session, const RunCommand& command) {
   COHORT_ASSIGN(session.folder, actors::open_run_folder(session.config));
   // Two generations of checkpoints and a first stream segment must fit, or the run would die late.
@@ -149,6 +132,7 @@ Expected<void> open_folder(Session& session, const RunCommand& command) {
   if (auto published = publish_waits(waits_folder(session.folder.path), "run"); !published)
     log::warn("waits: {}: `actor-node diagnose` will not see this process",
               published.error().detail);
+  session.links = std::make_unique<LinkTeller>(waits_folder(session.folder.path), "run");
   observe::ConsoleOptions options = observe::choose_console(command.is_quiet);
   if (command.is_plain && !command.is_quiet) options.mode = observe::ConsoleMode::plain;
   session.console = std::make_unique<observe::Console>(options);
@@ -168,7 +152,7 @@ Expected<void> open_folder(Session& session, const RunCommand& command) {
   log.console = session.console.get();
   if (session.dashboard) log.board = &session.dashboard->board();
   if (session.dashboard) {
-    session.dashboard->open_run({session.folder.path, session.plan.tokenizer, {}, links_shown});
+    session.dashboard->open_run({session.folder.path, session.plan.tokenizer, {}});
     if (auto told = write_pages_address(session.folder.path, session.dashboard->url()); !told)
       log::warn("pages: {}: `actor-node top` reads the folder instead", told.error().detail);
   }
@@ -313,6 +297,7 @@ actors::RunResult run_actors(Session& session, SignalThread& signals) {
   if (session.dashboard) session.dashboard->unfollow();
   if (session.processes) session.processes->finish(result.is_ok ? "" : result.error, 5000);
   std::error_code ignored;
+  session.links.reset();
   std::filesystem::remove_all(waits_folder(session.folder.path), ignored);
   node = nullptr;
   session.processes.reset();

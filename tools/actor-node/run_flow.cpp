@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "runtime/base/clock.hpp"
+#include "tools/actor-node/run_links.hpp"
 #include "tools/actor-node/run_waits.hpp"
 
 namespace cohort {
@@ -17,7 +18,7 @@ constexpr double k_stalled_after_s = 10;  // as `actor-node diagnose`
 void add_rates(std::vector<observe::LinkLine>& links, LinkSample& last) {
   const double now = now_seconds(), seconds = now - last.at;
   for (observe::LinkLine& link : links) {
-    const auto known = last.counts.find({link.name, link.is_producer});
+    const auto known = last.counts.find({link.process, link.name, link.is_producer});
     if (last.at <= 0 || seconds <= 0 || known == last.counts.end()) continue;
     const auto [messages, bytes] = known->second;
     if (link.messages < messages || link.bytes < bytes) continue;  // another link of that name
@@ -27,16 +28,16 @@ void add_rates(std::vector<observe::LinkLine>& links, LinkSample& last) {
   last.at = now;
   last.counts.clear();
   for (const observe::LinkLine& link : links)
-    last.counts[{link.name, link.is_producer}] = {link.messages, link.bytes};
+    last.counts[{link.process, link.name, link.is_producer}] = {link.messages, link.bytes};
 }
 
 }  // namespace
 
-observe::FlowView read_flow(const std::filesystem::path& run,
-                            const std::function<std::vector<observe::LinkLine>()>& links,
-                            LinkSample& last) {
+observe::FlowView read_flow(const std::filesystem::path& run, LinkSample& last) {
   observe::FlowView flow;
-  if (links) flow.links = links();
+  RunLinks told = read_links(waits_folder(run));
+  flow.links = std::move(told.links);
+  flow.note = std::move(told.note);
   add_rates(flow.links, last);
   const auto waits = read_run_waits(run, k_stalled_after_s, k_window);
   if (!waits) return flow;

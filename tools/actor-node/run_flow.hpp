@@ -1,10 +1,10 @@
 #pragma once
 /// What the processes of a run wait for and what its links pass on, for the page of the dataflow.
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <string>
-#include <vector>
+#include <tuple>
+#include <utility>
 
 #include "runtime/observe/browse_data.hpp"
 
@@ -13,13 +13,12 @@ namespace cohort {
 /// The counters of the last look, from which rates are made.
 struct LinkSample {
   double at = 0;  // now_seconds(); 0: none yet
-  std::map<std::pair<std::string, bool>, std::pair<uint64_t, uint64_t>> counts;  // messages, bytes
+  // By process, link and end: messages and bytes.
+  std::map<std::tuple<std::string, std::string, bool>, std::pair<uint64_t, uint64_t>> counts;
 };
 
-/// Reads them; takes some 40 ms, in which it watches whether the processes compute. `links` may be
-/// empty.
-observe::FlowView read_flow(const std::filesystem::path& run,
-                            const std::function<std::vector<observe::LinkLine>()>& links,
-                            LinkSample& last);
+/// Reads them; takes some 40 ms, in which it watches whether the processes compute, and the first
+/// time a second more, until they have told of their links.
+observe::FlowView read_flow(const std::filesystem::path& run, LinkSample& last);
 
 }  // namespace cohort

@@ -73,16 +73,12 @@ Expected<observe::TopData> TopSource::read_pages(PagesClient& pages) {
 std::optional<observe::TopData> TopSource::own_pages() {
   if (now_seconds() < quiet_until_) return std::nullopt;
   const std::string url = read_pages_address(run_->folder());
-  if (url.empty()) {
-    silence_.clear();
-    return std::nullopt;
-  }
+  if (url.empty()) return std::nullopt;
   auto pages = PagesClient::open(url, access_);
   auto top = pages ? read_pages(*pages) : Expected<observe::TopData>(pages.error());
   // The port of a run that was killed may be another's now.
   const bool is_ours = top && top->data.run != nullptr && top->data.run->folder == run_->folder();
   if (is_ours) return std::move(*top);
-  silence_ = top ? url + " shows another run" : top.error().detail;
   quiet_until_ = now_seconds() + k_quiet_s;
   return std::nullopt;
 }
@@ -92,9 +88,7 @@ observe::TopData TopSource::read_folder() {
   observe::TopData top;
   top.data = board_.data();
   if (observe::is_over(*top.data.run)) return top;
-  top.flow = std::make_shared<const observe::FlowView>(read_flow(run_->folder(), {}, links_));
-  top.links_note =
-      "known to the run alone: " + (silence_.empty() ? "run it with --dashboard PORT" : silence_);
+  top.flow = std::make_shared<const observe::FlowView>(read_flow(run_->folder(), links_));
   return top;
 }
 

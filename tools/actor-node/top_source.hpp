@@ -28,7 +28,7 @@ class TopSource {
  private:
   TopSource() = default;
   Expected<observe::TopData> read_pages(PagesClient& pages);
-  /// The run's own pages know its links too.
+  /// The run's own pages know what its cards do now.
   std::optional<observe::TopData> own_pages();
   observe::TopData read_folder();
 
@@ -38,7 +38,6 @@ class TopSource {
   observe::Board board_;              // of the folder
   LinkSample links_;
   double quiet_until_ = 0;  // the run's own pages have not answered
-  std::string silence_;     // why not
   observe::TopData last_;   // of named pages
   double seen_at_ = 0;      // 0: never
 };

@@ -76,7 +76,8 @@ class Browser:
             pass_fds=(page_in, page_out), stderr=subprocess.DEVNULL)
         self.count, self.read, self.session = 0, b"", None
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
+        self.session = attached["sessionId"]
 
     def call(self, method, **parameters):
         self.count += 1

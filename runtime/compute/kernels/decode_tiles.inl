@@ -27,7 +27,10 @@ struct TileShape {
     shape.set(5, k_tile_words);
     return shape;
   }
-  void use() const { _tile_loadconfig(config); }
+  void use() const {
+    asm volatile("" : : "r"(config) : "memory");  // the intrinsic names 8 bytes of the 64 alone
+    _tile_loadconfig(config);
+  }
 };
 
 /// What the words after the last whole tile add to the sums of a row, and what the mode makes of
@@ -95,22 +98,45 @@ inline void multiply_thin(const Bf16MatmulArgs& m, int64_t panel) {
   for (int64_t r = 0; r < m.rows; ++r) finish_row<PANELS>(m, r, panel, sums + r * k_sums);
 }
 
-/// Rows row … row + rows - 1 of one panel, up to 32.
+constexpr int64_t k_block_rows = 2 * k_tile_side;
+constexpr int64_t k_rows_at_once = 512;  // whose sums between two parts of the depth are kept
+constexpr int64_t k_part_steps = 32;     // of a panel: 64 KiB, asked for ahead of need
+
+/// A part of a panel's depth: steps of k_tile_words words. Each block of rows asks for its share of
+/// what follows the part in memory, so that it is in the second cache by then. (Measured: one block
+/// that asks for all stands and waits, then the others compute while memory does nothing.)
+struct PanelPart {
+  const uint32_t* weights;
+  int64_t first_step, steps;
+  int64_t lines_asked;  // of 64 bytes, a step and block
+};
+
+/// Rows row … row + 31 (15 where k_is_half) of a part. `sums` [32][k_panel] go on.
 template <bool k_is_half>
-inline void multiply_block(const Bf16MatmulArgs& m, int64_t row, int64_t rows, int64_t panel) {
-  const int64_t words = words_in<Bf16Words>(m.depth);
-  constexpr int64_t k_row = k_panel * k_word_size;
-  const uint32_t* w = m.weights + panel * words * k_panel;
+inline void multiply_block(const Bf16MatmulArgs& m, int64_t row, const PanelPart& part,
+                           float* sums) {
+  constexpr int64_t k_row = k_panel * k_word_size, k_line = 64;
+  float* high_sums = sums + k_tile_side * k_panel;
   const int64_t ld = m.is_tiled ? m.depth : m.lda;  // a block of 16 rows has 16 of these in both
   const int64_t stride = (m.is_tiled ? k_bf16_tile_depth : m.lda) * 2;  // [bytes] from row to row
   const int64_t step_halves = m.is_tiled ? k_tile_side * k_bf16_tile_depth : k_bf16_tile_depth;
-  const uint16_t *a = m.a + row * ld, *high = a + k_tile_side * ld;
-  _tile_zero(0);
-  _tile_zero(1);
-  if (!k_is_half) _tile_zero(2);
-  if (!k_is_half) _tile_zero(3);
-  for (int64_t step = 0; step < words / k_tile_words; ++step) {
-    if (row == 0) ask_for_step(w, 2 * k_tile_words * k_panel);
+  const uint16_t *a = m.a + row * ld + part.first_step * step_halves, *high = a + k_tile_side * ld;
+  const uint32_t* w = part.weights;
+  const auto* next = reinterpret_cast<const char*>(w + part.steps * k_tile_words * k_panel) +
+                     row / k_block_rows * part.steps * part.lines_asked * k_line;
+  if (part.first_step == 0) {
+    _tile_zero(0);
+    _tile_zero(1);
+    if (!k_is_half) _tile_zero(2);
+    if (!k_is_half) _tile_zero(3);
+  } else {
+    _tile_loadd(0, sums, k_row);
+    _tile_loadd(1, sums + k_tile_side, k_row);
+    if (!k_is_half) _tile_loadd(2, high_sums, k_row);
+    if (!k_is_half) _tile_loadd(3, high_sums + k_tile_side, k_row);
+  }
+  for (int64_t step = 0; step < part.steps; ++step) {
+    for (int64_t i = 0; i < part.lines_asked; ++i, next += k_line) __builtin_prefetch(next, 0, 2);
     _tile_loadd(6, w, k_row);
     _tile_loadd(4, a, stride);
     _tile_loadd(7, w + k_tile_side, k_row);
@@ -125,12 +151,58 @@ inline void multiply_block(const Bf16MatmulArgs& m, int64_t row, int64_t rows, i
     high += step_halves;
     w += k_tile_words * k_panel;
   }
-  alignas(64) float sums[2 * k_tile_side * k_panel];
   _tile_stored(0, sums, k_row);
   _tile_stored(1, sums + k_tile_side, k_row);
-  if (!k_is_half) _tile_stored(2, sums + k_tile_side * k_panel, k_row);
-  if (!k_is_half) _tile_stored(3, sums + k_tile_side * k_panel + k_tile_side, k_row);
-  for (int64_t r = 0; r < rows; ++r) finish_row<1>(m, row + r, panel, sums + r * k_panel);
+  if (!k_is_half) _tile_stored(2, high_sums, k_row);
+  if (!k_is_half) _tile_stored(3, high_sums + k_tile_side, k_row);
+}
+
+/// The tile shapes of many rows: blocks of 32, and what is left of them.
+struct RowBlocks {
+  int64_t whole, left, blocks;
+  bool is_half;  // the last block has one tile of rows
+  TileShape full, last;
+  explicit RowBlocks(int64_t rows)
+      : whole(rows / k_block_rows * k_block_rows),
+        left(rows - whole),
+        blocks((rows + k_block_rows - 1) / k_block_rows),
+        is_half(left <= k_tile_side),
+        full(k_tile_side, k_tile_side),
+        last(is_half ? left : k_tile_side, is_half ? 0 : left - k_tile_side) {}
+};
+
+/// One block of rows of a part; what the mode makes of the sums, if it is the last part.
+template <bool k_is_half>
+inline void add_part(const Bf16MatmulArgs& m, int64_t row, int64_t rows, int64_t panel,
+                     const PanelPart& part, bool is_last, float* sums) {
+  multiply_block<k_is_half>(m, row, part, sums);
+  for (int64_t r = 0; is_last && r < rows; ++r)
+    finish_row<1>(m, row + r, panel, sums + r * k_panel);
+}
+
+/// Up to k_rows_at_once rows of one panel.
+inline void multiply_panel(const Bf16MatmulArgs& m, const RowBlocks& rows, int64_t panel,
+                           float* sums) {
+  const int64_t words = words_in<Bf16Words>(m.depth), steps = words / k_tile_words;
+  const int64_t parts = steps == 0 ? 1 : (steps + k_part_steps - 1) / k_part_steps;
+  constexpr int64_t k_step_lines = k_tile_words * k_panel * k_word_size / 64;
+  PanelPart part = {m.weights + panel * words * k_panel, 0, 0,
+                    (k_step_lines + rows.blocks - 1) / rows.blocks};
+  for (int64_t i = 1; i <= parts; ++i) {
+    part.first_step += part.steps;
+    part.weights += part.steps * k_tile_words * k_panel;
+    part.steps = steps * i / parts - part.first_step;
+    if (rows.whole > 0 && rows.left > 0) rows.full.use();
+    for (int64_t row = 0; row < rows.whole; row += k_block_rows)
+      add_part<false>(m, row, k_block_rows, panel, part, i == parts, sums + row * k_panel);
+    if (rows.left == 0) continue;
+    rows.last.use();
+    float* left_sums = sums + rows.whole * k_panel;
+    if (rows.is_half)
+      add_part<true>(m, rows.whole, rows.left, panel, part, i == parts, left_sums);
+    else
+      add_part<false>(m, rows.whole, rows.left, panel, part, i == parts, left_sums);
+  }
 }
 
 void to_bf16(const float* from, int64_t count, uint16_t* to);
@@ -147,7 +219,6 @@ void to_tiles(const float* from, int64_t ld, int64_t first_row, int64_t rows, in
 }
 
 void matmul_bf16(const Bf16MatmulArgs& m) {
-  constexpr int64_t k_block_rows = 2 * k_tile_side;
   if (m.rows <= k_tile_side) {
     TileShape::thin(m.rows).use();
     int64_t panel = m.first_panel;
@@ -155,20 +226,16 @@ void matmul_bf16(const Bf16MatmulArgs& m) {
     if (panel < m.panels) multiply_thin<1>(m, panel);
     return _tile_release();
   }
-  const int64_t whole = m.rows / k_block_rows * k_block_rows, left = m.rows - whole;
-  const bool is_half = left <= k_tile_side;
-  const TileShape full(k_tile_side, k_tile_side),
-      last(is_half ? left : k_tile_side, is_half ? 0 : left - k_tile_side);
-  for (int64_t panel = m.first_panel; panel < m.panels; ++panel) {
-    if (whole > 0 && (left > 0 || panel == m.first_panel)) full.use();
-    for (int64_t row = 0; row < whole; row += k_block_rows)
-      multiply_block<false>(m, row, k_block_rows, panel);
-    if (left == 0) continue;
-    last.use();
-    if (is_half)
-      multiply_block<true>(m, whole, left, panel);
-    else
-      multiply_block<false>(m, whole, left, panel);
-  }
+  alignas(64) float sums[k_rows_at_once * k_panel];
+  for (int64_t panel = m.first_panel; panel < m.panels; ++panel)
+    for (int64_t row = 0; row < m.rows; row += k_rows_at_once) {
+      Bf16MatmulArgs some = m;
+      some.rows = m.rows - row < k_rows_at_once ? m.rows - row : k_rows_at_once;
+      some.a += row * (m.is_tiled ? m.depth : m.lda);
+      some.out += row * m.ldo;
+      const RowBlocks rows(some.rows);
+      rows.full.use();
+      multiply_panel(some, rows, panel, sums);
+    }
   _tile_release();
 }

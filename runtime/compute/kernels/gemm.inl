@@ -138,6 +138,7 @@ struct Tiles {
       config[16 + 2 * i] = 64;  // bytes of a row
       config[48 + i] = 16;      // rows
     }
+    asm volatile("" : : "r"(config) : "memory");  // the intrinsic names 8 bytes of the 64 alone
     _tile_loadconfig(config);
   }
   ~Tiles() { _tile_release(); }

@@ -10,6 +10,9 @@ namespace cohort::plan {
 namespace {
 
 constexpr double k_busy_cores = 0.1;
+// A disk that turns gives about a hundred pages a second. To take in ten thousand of a fast one
+// costs a tenth of a core.
+constexpr double k_paging_pages = 50, k_paging_cores = 0.5;
 
 struct Seen {
   const ProcessWaits* process = nullptr;
@@ -57,6 +60,11 @@ class Look {
  private:
   double age(const WaitEntry& wait) const { return std::max(0.0, in_.now - wait.since); }
   bool is_old(const WaitEntry& wait) const { return age(wait) >= in_.after_s; }
+  /// A healthy process reads its program and its weights so, too: then nothing waits for long.
+  bool is_paging(const ProcessState& state) const {
+    return state.disk_pages >= k_paging_pages && state.cpu < k_paging_cores &&
+           std::ranges::any_of(all_, [&](const Seen& seen) { return is_old(*seen.wait); });
+  }
   const ProcessState* state_of(const ProcessWaits& process, pid_t pid) const {
     auto found = in_.states.find({process.host, pid});
     return found == in_.states.end() ? nullptr : &found->second;
@@ -97,6 +105,12 @@ class Look {
         found.cause = StallCause::swapped;
         what = fmt::format("is swapped out: {} of {} MiB", state->swap_bytes >> 20,
                            (state->swap_bytes + state->rss_bytes) >> 20);
+      } else if (is_paging(*state)) {
+        found.cause = StallCause::swapped;
+        what = fmt::format(
+            "waits for its memory: a disk gives it {:.0f} pages a second; {} MiB are in memory, {} "
+            "MiB swapped out",
+            state->disk_pages, state->rss_bytes >> 20, state->swap_bytes >> 20);
       } else {
         continue;
       }
@@ -168,6 +182,9 @@ class Look {
     if (child == nullptr || wait.pid == 0) return said;
     if (child->state == 'T' || child->state == 't') return said + ", which is stopped";
     if (child->state == 0 || child->state == 'Z') return said + ", which is gone";
+    if (is_paging(*child))
+      return said +
+             fmt::format(", which waits for a disk ({:.0f} pages a second)", child->disk_pages);
     if (child->state == 'D') return said + ", which waits for a disk";
     if (child->cpu >= k_busy_cores) said += fmt::format(", which takes {:.1f} cores", child->cpu);
     return said;

@@ -2,8 +2,9 @@
 /// Why a run stands still, in one sentence: from the waits of its processes (base/waits.hpp) and
 /// the states that the system gives for them. Pure. Bound: the waits that it is given.
 ///
-/// STALL-1: a node that does not answer is a cause, then a stopped or swapped-out process; so is
-/// a wait `outside` as long as `after_s`. STALL-2: a wait of another level is a cause only if its
+/// STALL-1: a node that does not answer is a cause, then a stopped or swapped-out process, and one
+/// that hardly computes since a disk gives it its memory page by page; so is a wait `outside` as
+/// long as `after_s`. STALL-2: a wait of another level is a cause only if its
 /// process computes nothing, and no younger wait of a later level shows that something moves.
 /// STALL-3: of the roles that wait the one that began last is the cause; of what is outside, the
 /// oldest.
@@ -24,6 +25,7 @@ struct ProcessState {
   char state = 0;  // of /proc/PID/stat: R, S, D, T, Z; 0: there is no such process
   double cpu = 0;  // [cores] that it used while it was looked at
   uint64_t rss_bytes = 0, swap_bytes = 0;
+  double disk_pages = 0;  // of its memory that a disk gave it [pages/s: major faults]
 };
 
 /// A node of a cluster that has not said what its processes wait for.
