@@ -484,6 +484,7 @@ RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const 
   options.keeps = keeps(card);
   const config::GeneratingArgs& sampling = config.actor_infer.generating_args;
   options.sampling = sampling_of(sampling);
+  options.held_out_sampling = sampling_of(config::held_out_sampling(config));
   options.has_greedy_answer = config::has_greedy_answer(config);
   options.has_demonstrations = !config.rlvr.demonstration_key.empty();
   options.max_open_games = static_cast<size_t>(config.max_running_requests);

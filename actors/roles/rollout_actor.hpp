@@ -51,7 +51,7 @@ struct RolloutOptions {
   /// engine takes turns.
   std::function<Expected<std::unique_ptr<compute::GenerationEngine>>()> open_engine;
   const compute::CardMemory* card = nullptr;  // outlives the actor
-  compute::SamplingOptions sampling;
+  compute::SamplingOptions sampling, held_out_sampling;
   bool has_greedy_answer = false;   // of each group of training the last is the likeliest
   bool has_demonstrations = false;  // … the last is the row's own answer, where it has one
   size_t max_open_games = 256;      // trajectories between their first and last turn

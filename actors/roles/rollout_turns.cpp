@@ -124,7 +124,8 @@ void RolloutState::submit_turn(const Place& at) {
   request.ends_turn = tasks::watch_for(options_.tokenizer, options_.stop_strings);
   if (request.ends_turn)
     for (int32_t token : sampled) request.ends_turn(token);
-  request.sampling = options_.sampling;
+  request.sampling =
+      t.key.kind == TrajectoryKind::val ? options_.held_out_sampling : options_.sampling;
   if (t.key.kind == TrajectoryKind::val_greedy || t.is_greedy) request.sampling.greedy = true;
   request.rng_key = episode.rng_key;
   request.turn = episode.turn;

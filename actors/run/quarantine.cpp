@@ -43,7 +43,10 @@ std::string to_json(const QuarantineEntry& entry) {
 Expected<Quarantine> Quarantine::open(const std::filesystem::path& run_folder) {
   Quarantine found;
   found.path_ = run_folder / "quarantine.jsonl";
-  if (!std::filesystem::exists(found.path_)) return found;
+  std::error_code failed;
+  const bool is_there = std::filesystem::exists(found.path_, failed);
+  if (failed) return Error{Errc::io, fmt::format("{}: {}", found.path_.string(), failed.message())};
+  if (!is_there) return found;
   COHORT_ASSIGN(std::string text, observe::read_file(found.path_));
   size_t number = 0;
   size_t whole = 0;

@@ -12,6 +12,9 @@ const QueryFilter& group_filter_of(const RunConfig& config, const std::string& t
 
 /// Returns whether a greedy answer to each prompt is played beside the others: their baseline.
 bool has_greedy_answer(const RunConfig& config);
+/// Returns how held-out answers are sampled: rlvr as validation.generating_args says, others as in
+/// training.
+const GeneratingArgs& held_out_sampling(const RunConfig& config);
 
 /// Returns how many trajectories of a group are played: those that train, and the greedy answer,
 /// which is the last.

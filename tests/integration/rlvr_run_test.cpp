@@ -3,6 +3,7 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/support/tiny_run.hpp"
 
@@ -84,6 +85,31 @@ TEST(Rlvr, ARunTrainsEvaluatesAndNamesItsMetricsAsVerlDoes) {
   EXPECT_TRUE(std::filesystem::exists(run_folder(run) + "/report.html"));
   auto trajectories = first_step(run_folder(run), folder);
   EXPECT_EQ(trajectories.size(), 32U);
+}
+
+/// Temperature 0 in validation alone: each held-out prompt has one answer, the greedy one.
+TEST(Rlvr, HeldOutAnswersAreSampledAsValidationSays) {
+  TempFolder folder;
+  Process run(rlvr_run(folder, {"max_steps=1", "eval_steps=1",
+                                "++validation.generating_args.temperature=0"}),
+              folder);
+  ASSERT_EQ(run.wait(), 0) << run.err() << run.out();
+  const std::string jsonl = (folder.path() / "all.jsonl").string();
+  Process exported({test::binary("traj"), "export", run_folder(run), "--jsonl", jsonl}, folder);
+  ASSERT_EQ(exported.wait(), 0) << exported.err();
+  std::map<std::string, std::map<std::pair<int, int>, std::set<std::string>>> answers;
+  std::ifstream in(jsonl);
+  for (std::string line; std::getline(in, line);) {
+    const auto t = nlohmann::json::parse(line);
+    answers[t.at("kind")][{t.at("step"), t.at("group")}].insert(t.at("tokens").dump());
+  }
+  EXPECT_EQ(answers["val"], answers["val_greedy"]);
+  EXPECT_GE(answers["val"].size(), 16U);
+  size_t train = 0;
+  for (const auto& [group, texts] : answers["train"]) train += texts.size();
+  EXPECT_GT(train, answers["train"].size()) << "training samples as before";
+  Process replay({test::binary("traj"), "replay", run_folder(run), "--rollout"}, folder);
+  EXPECT_EQ(replay.wait(), 0) << replay.out() << replay.err();
 }
 
 /// Answers of arithmetic are written out in digits; each of these texts ends one.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/config/load.hpp"
+#include "runtime/config/train_groups.hpp"
 #include "tests/support/same_settings.hpp"
 
 // Configs in the shapes that ROLL's users write, one per pipeline and engine. All load; what this
@@ -128,6 +129,8 @@ rewards:
 TEST(RollExamples, RlvrOfFiveDomainsOnMegatron) {
   RunConfig c = loaded(k_five_domains);
   EXPECT_EQ(c.pipeline, Pipeline::rlvr);
+  EXPECT_EQ(held_out_sampling(c).top_p, 0.6);
+  EXPECT_NE(c.actor_infer.generating_args.top_p, 0.6);
   EXPECT_EQ(c.derived.train_dp, 2);  // 16 / (TP 1 x PP 2 x CP 4)
   EXPECT_EQ(c.derived.optimizer_steps_per_step, 8);
   EXPECT_EQ(c.derived.infer_replicas, 6);

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "runtime/config/roll/not_built.hpp"
+#include "runtime/config/train_groups.hpp"
 #include "tests/support/same_settings.hpp"
 #include "tests/support/verl_command.hpp"
 
@@ -101,18 +102,16 @@ TEST(VerlScripts, WarmUpIsThatOfTheTrainer) {
       << warning_of(critic, "critic.optim.lr_warmup_steps");
 }
 
-TEST(VerlScripts, ValidationSamplesAsTrainingDoesAndSaysSo) {
+TEST(VerlScripts, ValidationSamplesAsValKwargsSay) {
   const std::string val = k_rollout + "val_kwargs.";
   const RunConfig run = loaded(quickstart(
       {val + "do_sample=True", val + "temperature=1.0", val + "top_p=0.7", val + "n=4"}));
   EXPECT_TRUE(not_built(run).empty());
   EXPECT_EQ(run.rlvr.val_n_sample, 4);
-  EXPECT_EQ(warning_of(run, val + "do_sample"),
-            "val/success is of 4 answers to a prompt, sampled as in training (temperature 1, "
-            "top_p 1, top_k -1) and not with val_kwargs' 1, 0.7, -1; val/success_greedy of a "
-            "greedy one");
-  const RunConfig same = loaded(quickstart({val + "do_sample=True", val + "temperature=1.0"}));
-  EXPECT_EQ(warning_of(same, val + "do_sample"), "");
+  EXPECT_EQ(held_out_sampling(run).temperature, 1.0);
+  EXPECT_EQ(held_out_sampling(run).top_p, 0.7);
+  EXPECT_EQ(run.actor_infer.generating_args.top_p, 1.0);
+  EXPECT_EQ(held_out_sampling(loaded(quickstart())).temperature, 0) << "verl's default is greedy";
 }
 
 TEST(VerlScripts, KeysThatVerlHasDroppedHaveNoEffect) {

@@ -175,6 +175,14 @@ void note_role(const RunConfig& c, Findings& f, const NamedRole& x) {
 
 }  // namespace
 
+/// Whether this key of validation.generating_args says what actor_infer's says.
+bool is_as_trained(const RunConfig& c, std::string_view key) {
+  const GeneratingArgs &held_out = c.validation.generating_args,
+                       &own = c.actor_infer.generating_args;
+  return key == "stop_strings" ? held_out.stop_strings == own.stop_strings
+                               : held_out.max_new_tokens >= own.max_new_tokens;
+}
+
 void check_rlvr(RunConfig& c, Findings& f) {
   complete_rewards(c, f);
   check_dynamic_sampling(c, f);
@@ -192,6 +200,12 @@ void check_rlvr(RunConfig& c, Findings& f) {
       f.note("eval_steps", "nothing is evaluated: validation.data_args.file_name is missing");
     c.eval_steps = -1;
   }
+  if (c.validation.is_configured && !f.has("validation.generating_args"))
+    c.validation.generating_args = c.actor_infer.generating_args;
+  for (const char* key : {"max_new_tokens", "stop_strings"})
+    if (const std::string path = std::string("validation.generating_args.") + key;
+        f.has(path) && !is_as_trained(c, key))
+      f.note(path, "has no effect: held-out answers end as those of actor_infer do");
   check_answers(c, f);
   check_baseline(c, f);
   if (usable(f, {"rewards", "rollout_batch_size", "actor_train.data_args.domain_interleave_probs"}))

@@ -16,6 +16,11 @@ bool has_greedy_answer(const RunConfig& config) {
          catalog::entry(config.adv_estimator).has(catalog::need::greedy);
 }
 
+const GeneratingArgs& held_out_sampling(const RunConfig& config) {
+  const bool has_own = config.pipeline == Pipeline::rlvr && config.validation.is_configured;
+  return has_own ? config.validation.generating_args : config.actor_infer.generating_args;
+}
+
 int64_t played_group_size(const RunConfig& config) {
   return config.derived.group_size + (has_greedy_answer(config) ? 1 : 0);
 }

@@ -327,14 +327,6 @@ void check_rollout(const VerlConfig& c, Findings& f, const VerlNumbers& n) {
                  "{} is less than max_model_len {}, and enable_chunked_prefill is "
                  "false: a longest prompt would never be scheduled; use at least {}",
                  r.max_num_batched_tokens, bound, bound);
-  const VerlSampling &v = r.val_kwargs, &s = r.sampling;
-  const bool is_same = v.temperature == s.temperature && v.top_p == s.top_p && v.top_k == s.top_k;
-  if (v.do_sample && v.temperature > 0 && !is_same)
-    f.warn(rollout + "val_kwargs.do_sample",
-           "val/success is of {} answers to a prompt, sampled as in training (temperature {}, "
-           "top_p {}, top_k {}) and not with val_kwargs' {}, {}, {}; val/success_greedy of a "
-           "greedy one",
-           v.n, s.temperature, s.top_p, s.top_k, v.temperature, v.top_p, v.top_k);
   if (r.val_kwargs.n > 1 && (!r.val_kwargs.do_sample || r.val_kwargs.temperature == 0))
     f.warn(rollout + "val_kwargs.n",
            "{} greedy answers to one prompt are the same answer: set "

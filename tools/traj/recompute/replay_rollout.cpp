@@ -8,6 +8,7 @@
 
 #include "runtime/base/clock.hpp"
 #include "runtime/compute/generate/engine_table.hpp"
+#include "runtime/config/train_groups.hpp"
 #include "runtime/stream/stream_file.hpp"
 #include "tools/traj/open_run.hpp"
 #include "tools/traj/recompute/policy_weights.hpp"
@@ -83,6 +84,7 @@ SamplingRules rules_of(const config::RunConfig& config, const actors::Preflight&
   SamplingRules rules;
   rules.seed = static_cast<uint64_t>(config.seed);
   rules.sampling = actors::sampling_of(config.actor_infer.generating_args);
+  rules.held_out_sampling = actors::sampling_of(config::held_out_sampling(config));
   for (const auto& [tag, world] : plan.environments)
     rules.bounds[tag] = {static_cast<int>(config.sequence_length), world->max_response_length,
                          world->max_response_total};

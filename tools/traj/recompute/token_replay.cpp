@@ -94,7 +94,8 @@ struct TokenReplay::State {
     request.ends_turn = tasks::watch_for(rules.tokenizer, rules.stop_strings);
     if (request.ends_turn)
       for (size_t at = part.answer; at < part.begin; ++at) request.ends_turn(t.tokens[at]);
-    request.sampling = rules.sampling;
+    request.sampling =
+        t.key.kind == proto::TrajectoryKind::val ? rules.held_out_sampling : rules.sampling;
     if (t.key.kind == proto::TrajectoryKind::val_greedy || t.is_greedy)
       request.sampling.greedy = true;
     request.rng_key = actors::rng_key_of(rules.seed, t.key);

@@ -20,7 +20,7 @@ namespace cohort::traj {
 /// What answers are sampled by, besides what the trajectory says.
 struct SamplingRules {
   uint64_t seed = 0;
-  compute::SamplingOptions sampling;
+  compute::SamplingOptions sampling, held_out_sampling;
   std::map<std::string, actors::AnswerBounds> bounds;  // by tag
   std::vector<int32_t> stop_ids;
   std::vector<std::string> stop_strings;
