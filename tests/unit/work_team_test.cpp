@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <vector>
 
@@ -20,6 +21,20 @@ TEST(WorkTeam, EveryItemOfEveryJobIsWorkedOnOnceBeforeRunReturns) {
       });
       for (int64_t i = 0; i < count; ++i) ASSERT_EQ(touched[static_cast<size_t>(i)], 1) << count;
     }
+  }
+}
+
+// A member that looks for a piece of a job that is over, while the next one, a larger one, is told.
+TEST(WorkTeam, ALateMemberTakesNothingOfTheNextJobTooEarly) {
+  WorkTeam team(8);
+  std::vector<int> touched(512, 0);
+  for (int job = 1; job <= 150000; ++job) {
+    const int64_t count = job % 2 == 0 ? 512 : 8;
+    std::fill_n(touched.begin(), count, 0);
+    team.run(count, 1, [&](int64_t begin, int64_t end, uint32_t) {
+      for (int64_t i = begin; i < end; ++i) ++touched[static_cast<size_t>(i)];
+    });
+    for (int64_t i = 0; i < count; ++i) ASSERT_EQ(touched[static_cast<size_t>(i)], 1) << job;
   }
 }
 

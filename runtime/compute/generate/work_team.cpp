@@ -33,12 +33,14 @@ WorkTeam::~WorkTeam() {
 
 void WorkTeam::publish(Function function, const void* work, int64_t count, int64_t grain) {
   COHORT_CHECK(count < INT32_MAX && grain > 0, "a job has less than 2^31 items");
-  function_.store(function, std::memory_order_relaxed);
-  work_.store(work, std::memory_order_relaxed);
-  count_.store(count, std::memory_order_relaxed);
-  grain_.store(grain, std::memory_order_relaxed);
-  done_.store(0, std::memory_order_relaxed);
   const uint32_t job = job_.load(std::memory_order_relaxed) + 1;
+  // First no claim of the last job can succeed any more: a late member may read the new count.
+  claimed_.store(uint64_t{job} << 32 | UINT32_MAX, std::memory_order_relaxed);
+  function_.store(function, std::memory_order_release);
+  work_.store(work, std::memory_order_release);
+  count_.store(count, std::memory_order_release);
+  grain_.store(grain, std::memory_order_release);
+  done_.store(0, std::memory_order_relaxed);
   claimed_.store(uint64_t{job} << 32, std::memory_order_release);
   job_.store(job, std::memory_order_release);
   job_.notify_all();
@@ -67,10 +69,10 @@ void WorkTeam::help(uint32_t member) {
 void WorkTeam::work_on(uint32_t job, uint32_t member) {
   uint64_t claimed = claimed_.load(std::memory_order_acquire);
   while (claimed >> 32 == job) {
-    const Function function = function_.load(std::memory_order_relaxed);
-    const void* work = work_.load(std::memory_order_relaxed);
-    const int64_t count = count_.load(std::memory_order_relaxed);
-    const int64_t grain = grain_.load(std::memory_order_relaxed);
+    const Function function = function_.load(std::memory_order_acquire);
+    const void* work = work_.load(std::memory_order_acquire);
+    const int64_t count = count_.load(std::memory_order_acquire);
+    const int64_t grain = grain_.load(std::memory_order_acquire);
     const auto begin = static_cast<int64_t>(claimed & UINT32_MAX);
     const int64_t rest = count - begin;
     if (rest <= 0) return;

@@ -40,8 +40,9 @@ class WorkTeam {
   void help(uint32_t member);
   void work_on(uint32_t job, uint32_t member);
 
-  // The job. Written while no piece of one is left; read before a piece is claimed: a claim that
-  // succeeds proves that what was read is of its job.
+  // The job. Written while claimed_ lets nobody claim; read before a piece is claimed: who reads
+  // what is written then also sees that claimed_ has changed, so a claim that succeeds proves that
+  // what was read is of its job.
   std::atomic<Function> function_{nullptr};
   std::atomic<const void*> work_{nullptr};
   std::atomic<int64_t> count_{0}, grain_{1};
