@@ -18,6 +18,8 @@
 #include "runtime/base/clock.hpp"
 #include "runtime/base/host_name.hpp"
 #include "runtime/base/waits.hpp"
+#include "runtime/observe/flow_page.hpp"
+#include "runtime/observe/status_reading.hpp"
 #include "runtime/transport/link_book.hpp"
 
 namespace cohort {
@@ -72,19 +74,6 @@ observe::LinkLine line_of(const transport::LinkEnd& end) {
   return line;
 }
 
-observe::LinkLine line_of(const json& end) {
-  observe::LinkLine line;
-  line.name = end.at("link");
-  line.is_producer = end.at("is_producer");
-  line.messages = end.at("messages");
-  line.bytes = end.at("bytes");
-  line.resent = end.at("resent");
-  line.queued_bytes = end.at("queued_bytes");
-  line.queue_bytes_max = end.at("queue_bytes_max");
-  line.credit_bytes = end.at("credit_bytes");
-  return line;
-}
-
 std::vector<fs::path> files_of(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code none;
@@ -115,7 +104,9 @@ std::optional<Told> read_told(const fs::path& file) {
     told.pid = read.at("pid");
     told.age_s = wall_seconds() - read.at("at").get<double>();
     if (told.host == host_name() && process_started(told.pid) == 0) return std::nullopt;
-    for (const json& end : read.at("ends")) told.links.push_back(line_of(end));
+    auto flow = observe::read_flow_json(read.at("flow").dump());
+    if (!flow || *flow == nullptr) return std::nullopt;
+    told.links = (*flow)->links;
     return told;
   } catch (const json::exception&) {
     return std::nullopt;
@@ -169,21 +160,13 @@ RunLinks shown(std::vector<Told> told, const std::vector<ProcessWaits>& silent) 
 
 Expected<void> write_links(const fs::path& folder, const std::string& process,
                            const std::vector<observe::LinkLine>& links) {
-  json ends = json::array();
-  for (const observe::LinkLine& link : links)
-    ends.push_back({{"link", link.name},
-                    {"is_producer", link.is_producer},
-                    {"messages", link.messages},
-                    {"bytes", link.bytes},
-                    {"resent", link.resent},
-                    {"queued_bytes", link.queued_bytes},
-                    {"queue_bytes_max", link.queue_bytes_max},
-                    {"credit_bytes", link.credit_bytes}});
+  observe::FlowView flow;
+  flow.links = links;
   const json told = {{"process", process},
                      {"host", host_name()},
                      {"pid", ::getpid()},
                      {"at", wall_seconds()},
-                     {"ends", ends}};
+                     {"flow", json::parse(observe::flow_json(flow))}};
   const fs::path target = own_file(folder);
   fs::path fresh = target;
   fresh += k_new;
