@@ -15,6 +15,7 @@ if(TARGET traj)
   add_dependencies(traj_export_test traj)
   add_dependencies(traj_rewrite_test traj)
   cohort_test(traj_compare_test unit SOURCES unit/traj_compare_test.cpp DEPS cohort::traj_reading)
+  cohort_test(traj_closeness_test unit SOURCES unit/traj_closeness_test.cpp DEPS cohort::traj_reading)
   cohort_test(stream_seek_test property SOURCES property/stream_seek_test.cpp DEPS cohort::traj_reading TSAN)
   cohort_test(required_literal_test property SOURCES property/required_literal_test.cpp
     DEPS cohort::traj_reading cohort::tasks)

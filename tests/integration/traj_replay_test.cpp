@@ -150,6 +150,50 @@ TEST_F(TrajReplay, BisectFindsThePoisonousTrajectory) {
   EXPECT_LE(said.at("updates").get<int>(), 12);
 }
 
+void replace(std::string& text, const std::string& what, const std::string& by) {
+  const size_t at = text.find(what);
+  ASSERT_NE(at, std::string::npos) << what << " in " << text;
+  text.replace(at, what.size(), by);
+}
+
+// Two cards that sum their own gradients, and a run that says it was a device's: the host comes
+// near, and says how near. A rate 1.001 times the recorded one is 0.001 of the way.
+TEST_F(TrajReplay, WhereBitsAreNotPromisedTheHostIsHeldToATolerance) {
+  const std::string relaxed =
+      run_of(test::tiny_run(folder_, {"determinism=relaxed", "num_gpus_per_node=3",
+                                      "actor_train.device_mapping=list(range(0,2))",
+                                      "actor_infer.device_mapping=list(range(2,3))",
+                                      "actor_train.training_args.gradient_accumulation_steps=2"}));
+  const Said near = replay(relaxed);
+  expect_equal(near, "replay: 4 of 4 steps equal within 0.05");
+  EXPECT_TRUE(near.has("not to the bit: 2 train cards with determinism relaxed")) << near.out;
+  const Said what_if = said_by({"what-if", relaxed, "seed=42"});
+  EXPECT_EQ(what_if.code, 2) << what_if.out;
+  EXPECT_NE(what_if.err.find("--tolerance"), std::string::npos) << what_if.err;
+
+  TempFolder folder;
+  Process recorded(test::tiny_run(folder), folder);
+  ASSERT_EQ(recorded.wait(), 0) << recorded.err();
+  const std::string run = test::run_folder(recorded);
+  const auto same = [](proto::Trajectory&) {};
+  const std::string device = folder_.path() / "device", faster = folder_.path() / "faster";
+  test::copy_run(run, device, same,
+                 [](std::string& yaml) { replace(yaml, "platform: cpu", "platform: cuda"); });
+  const Said on_device = replay(device, {"--json"});
+  EXPECT_EQ(on_device.code, 0) << on_device.err;
+  EXPECT_EQ(json::parse(on_device.out).at("farthest").at("off"), 0.0) << on_device.out;
+
+  test::copy_run(run, faster, same, [](std::string& yaml) {
+    replace(yaml, "    learning_rate: 0.001", "    learning_rate: 0.001001");
+  });
+  expect_equal(replay(faster, {"--tolerance", "0.002"}), "replay: 4 of 4 steps equal within 0.002");
+  const Said found = replay(faster, {"--tolerance", "0.0005"});
+  EXPECT_EQ(found.code, 1) << found.out;
+  EXPECT_TRUE(found.has("step 2: beyond 0.0005")) << found.out;
+  EXPECT_TRUE(found.has("first tensor: ")) << found.out;
+  EXPECT_EQ(found.last_line(), "replay: 1 of 4 steps equal within 0.0005") << found.out;
+}
+
 TEST_F(TrajReplay, WhatCannotBeReplayedIsNamed) {
   const std::string run = run_of(test::tiny_run(folder_, {"max_steps=1"}));
   const Said none = replay(run, {"--steps", "7"});

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "runtime/stream/reader.hpp"
@@ -12,9 +13,12 @@
 
 namespace cohort::test {
 
-/// Writes RUN with every trajectory handed to `edit` first to `to`; checkpoints are linked.
-inline void copy_run(const std::filesystem::path& run, const std::filesystem::path& to,
-                     const std::function<void(proto::Trajectory&)>& edit) {
+/// Writes RUN with every trajectory handed to `edit` first to `to`, and the text of the config to
+/// `edit_config`; checkpoints are linked.
+inline void copy_run(
+    const std::filesystem::path& run, const std::filesystem::path& to,
+    const std::function<void(proto::Trajectory&)>& edit,
+    const std::function<void(std::string&)>& edit_config = [](std::string&) {}) {
   std::filesystem::create_directories(to);
   std::filesystem::create_directory_symlink(run / "checkpoints", to / "checkpoints");
   std::filesystem::copy_file(run / "config.yaml", to / "config.yaml");
@@ -28,7 +32,15 @@ inline void copy_run(const std::filesystem::path& run, const std::filesystem::pa
     auto record = reader->read(info);
     ASSERT_TRUE(record) << record.error().detail;
     if (!info.key.trajectory) {
-      ASSERT_TRUE(writer->append_json(info.type, record->text()));
+      std::string text(record->text());
+      if (info.type == stream::RecordType::run_config) {
+        auto json = nlohmann::ordered_json::parse(text);
+        std::string yaml = json.at("yaml");
+        edit_config(yaml);
+        json["yaml"] = yaml;
+        text = json.dump();
+      }
+      ASSERT_TRUE(writer->append_json(info.type, text));
       continue;
     }
     auto trajectory = record->trajectory();

@@ -23,6 +23,7 @@ struct Options {
   std::string steps;
   uint64_t limit = 0;
   std::optional<uint64_t> checkpoint;
+  std::optional<double> tolerance;
   std::string speed;
   bool is_rollout = false, with_actors = false;
   std::vector<std::string> metrics;
@@ -64,6 +65,11 @@ void add_replay(CLI::App& app, Options& x) {
       ->add_option("--checkpoint", x.checkpoint,
                    "start from the checkpoint of this step (default: the newest before A)")
       ->check(traj::whole_number());
+  replay
+      ->add_option("--tolerance", x.tolerance,
+                   "not to the bit: how far a tensor may be off, as a share of the way that "
+                   "training took it (a run on a device: 0.05)")
+      ->check(CLI::NonNegativeNumber);
   replay->add_flag("--json", x.is_json, "one JSON object");
   replay->add_flag("--rollout", x.is_rollout,
                    "sample the recorded trajectories again, and compare each token");
@@ -122,15 +128,17 @@ void add_bisect(CLI::App& app, Options& x) {
 Expected<void> replay(const Options& x) {
   COHORT_ASSIGN(const traj::StepRange steps, traj::parse_steps(x.steps));
   if (x.with_actors) {
-    if (x.is_rollout || x.checkpoint || x.is_json || !x.steps.empty())
+    if (x.is_rollout || x.checkpoint || x.tolerance || x.is_json || !x.steps.empty())
       return Error{Errc::invalid_argument, "replay --actors: it takes no other option but --speed"};
     return traj::replay_actors(x.question.run, x.speed == "recorded");
   }
   if (!x.speed.empty()) return Error{Errc::invalid_argument, "replay --speed: it is of --actors"};
-  if (!x.is_rollout) return traj::replay({x.question.run, steps, x.checkpoint, x.is_json});
-  if (x.checkpoint || x.is_json)
+  if (!x.is_rollout)
+    return traj::replay({x.question.run, steps, x.checkpoint, x.is_json, x.tolerance});
+  if (x.checkpoint || x.tolerance || x.is_json)
     return Error{Errc::invalid_argument,
-                 "replay --rollout: --checkpoint and --json belong to the replay of updates"};
+                 "replay --rollout: --checkpoint, --tolerance and --json belong to the replay of "
+                 "updates"};
   return traj::replay_rollout({x.question.run, steps, x.limit});
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "runtime/base/clock.hpp"
+#include "tools/traj/recompute/replay_near.hpp"
 #include "tools/traj/recompute/trained_run.hpp"
 
 namespace cohort::traj {
@@ -156,6 +157,11 @@ Expected<void> replay(const ReplayOptions& options) {
   COHORT_ASSIGN(TrainedRun run, TrainedRun::open(options.run));
   actors::Checkpoint from;
   COHORT_ASSIGN(Outcome outcome, choose(run, options, from));
+  COHORT_ASSIGN(const config::RunConfig config, run.config(outcome.from + 1, {}));
+  if (const auto why = why_not_to_the_bit(config); why || options.tolerance)
+    return replay_near(
+        run, from,
+        {outcome.first, outcome.last, options.tolerance.value_or(k_near), why, options.is_json});
   COHORT_ASSIGN(Follower follower, Follower::start(run, from, {}));
   COHORT_TRY(replay_steps(run, follower, options.is_json, outcome));
   if (options.is_json) {

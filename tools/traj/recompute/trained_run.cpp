@@ -29,23 +29,17 @@ Expected<nlohmann::json> json_of(stream::Reader& reader, const stream::RecordInf
   return json;
 }
 
-Expected<void> check_trains_here(const config::RunConfig& config) {
+Expected<void> check_trains_here(const config::RunConfig& config, Sums sums) {
   if (config.record_only)
     return Error{Errc::unsupported,
                  "replay: the run has record_only: true and has trained nothing; `traj replay "
                  "--rollout` proves what it has played"};
-  if (config.platform != config::Platform::cpu)
+  if (sums == Sums::near) return {};
+  if (const std::optional<std::string> why = why_not_to_the_bit(config))
     return Error{Errc::unsupported,
-                 fmt::format("replay: the run trained on a device (platform {}), whose sums are "
-                             "not those of the host to the bit; replay a run of platform cpu",
-                             config::to_string(config.platform))};
-  if (config.determinism != config::Determinism::strict &&
-      config.actor_train.device_mapping.size() > 1)
-    return Error{Errc::unsupported,
-                 fmt::format("replay: {} train cards with determinism relaxed: each card has "
-                             "summed its own gradients, and one cannot stand for them; only runs "
-                             "with determinism: strict replay there",
-                             config.actor_train.device_mapping.size())};
+                 fmt::format("replay: {}; `traj replay RUN --tolerance T` says how near the host "
+                             "comes",
+                             *why)};
   return {};
 }
 
@@ -68,8 +62,9 @@ compute::TrainEngineOptions engine_options(const config::RunConfig& config,
       config.cards.threads_per_card *
       std::max<int64_t>(1, static_cast<int64_t>(config.actor_train.device_mapping.size()));
   const auto cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
-  engine.threads =
-      static_cast<int>(std::max(config.cards.threads_per_card, std::min(threads, cores)));
+  const bool is_host = config.platform == config::Platform::cpu;  // else cards have no threads
+  engine.threads = static_cast<int>(
+      is_host ? std::max(config.cards.threads_per_card, std::min(threads, cores)) : cores);
   engine.micro_batch_tokens = config.micro_batch_tokens;
   engine.card = card;
   return engine;
@@ -90,6 +85,21 @@ Expected<void> learn_from_teacher(const config::RunConfig& config, const actors:
 }
 
 }  // namespace
+
+std::optional<std::string> why_not_to_the_bit(const config::RunConfig& config) {
+  if (config.platform != config::Platform::cpu)
+    return fmt::format(
+        "the run trained on a device (platform {}), whose sums are not those of the "
+        "host to the bit",
+        config::to_string(config.platform));
+  if (config.determinism != config::Determinism::strict &&
+      config.actor_train.device_mapping.size() > 1)
+    return fmt::format(
+        "{} train cards with determinism relaxed: each card has summed its own "
+        "gradients, and one cannot stand for them",
+        config.actor_train.device_mapping.size());
+  return std::nullopt;
+}
 
 Expected<TrainedRun> TrainedRun::open(const std::string& run) {
   COHORT_ASSIGN(stream::Reader reader, open_run(run));
@@ -187,8 +197,8 @@ Expected<actors::Checkpoint> TrainedRun::checkpoint_before(uint64_t step) const 
                            name_, checkpoints_.front().number, checkpoints_.front().number + 1)};
 }
 
-Expected<std::unique_ptr<Trainer>> Trainer::open(const config::RunConfig& config) {
-  COHORT_TRY(check_trains_here(config));
+Expected<std::unique_ptr<Trainer>> Trainer::open(const config::RunConfig& config, Sums sums) {
+  COHORT_TRY(check_trains_here(config, sums));
   COHORT_ASSIGN(const actors::Preflight plan,
                 actors::preflight(config, std::vector<CardId>{}));  // none: no device is opened
   constexpr uint64_t k_no_bound = uint64_t{1} << 46;
@@ -284,8 +294,8 @@ ScratchFolder::~ScratchFolder() {
 }
 
 Expected<Follower> Follower::start(TrainedRun& run, const actors::Checkpoint& from,
-                                   std::vector<std::string> overrides) {
-  Follower follower(run, from.number, std::move(overrides));
+                                   std::vector<std::string> overrides, Sums sums) {
+  Follower follower(run, from.number, std::move(overrides), sums);
   COHORT_TRY(follower.take_config(from.number + 1));
   COHORT_TRY(follower.trainer_->load(from.folder));
   return follower;
@@ -295,7 +305,7 @@ Expected<void> Follower::take_config(uint64_t step) {
   COHORT_ASSIGN(std::string yaml, run_->yaml(step));
   if (trainer_ && yaml == yaml_) return {};
   COHORT_ASSIGN(const config::RunConfig config, run_->config(step, overrides_));
-  COHORT_ASSIGN(std::unique_ptr<Trainer> trainer, Trainer::open(config));
+  COHORT_ASSIGN(std::unique_ptr<Trainer> trainer, Trainer::open(config, sums_));
   if (trainer_) {
     COHORT_ASSIGN(const ScratchFolder folder, ScratchFolder::make());
     COHORT_TRY(trainer_->save(folder.path() / "state"));

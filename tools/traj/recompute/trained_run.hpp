@@ -55,11 +55,19 @@ class TrainedRun {
   std::vector<actors::Checkpoint> checkpoints_;                       // of steps
 };
 
+/// Why one rank on the host cannot give the run's parameters to the bit: devices, and several train
+/// cards whose sums depend on their number. None: it can.
+std::optional<std::string> why_not_to_the_bit(const config::RunConfig& config);
+
+/// What is asked of a trainer's sums.
+enum class Sums : uint8_t { to_the_bit = 0, near = 1 };
+
 class Trainer {
  public:
-  /// Refuses what one rank cannot stand for (Errc::unsupported, with what to do): devices, and
-  /// several train cards whose sums depend on their number. Errors of the preflight.
-  static Expected<std::unique_ptr<Trainer>> open(const config::RunConfig& config);
+  /// Errc::unsupported, with what to do, for a run that trained nothing, and, to the bit, for what
+  /// why_not_to_the_bit names. Errors of the preflight.
+  static Expected<std::unique_ptr<Trainer>> open(const config::RunConfig& config,
+                                                 Sums sums = Sums::to_the_bit);
   /// Reads a checkpoint of the run, or what save() wrote.
   Expected<void> load(const std::filesystem::path& folder);
   Expected<void> save(const std::filesystem::path& folder) const;
@@ -111,7 +119,7 @@ class Follower {
  public:
   /// Starts with the state of a checkpoint, under the run's config with `overrides`.
   static Expected<Follower> start(TrainedRun& run, const actors::Checkpoint& from,
-                                  std::vector<std::string> overrides);
+                                  std::vector<std::string> overrides, Sums sums = Sums::to_the_bit);
   /// Does the update of the step behind the last one. Where the run has changed its config in
   /// between, the trainer is opened anew with its state.
   Expected<control::UpdateReport> next();
@@ -119,16 +127,19 @@ class Follower {
   Expected<void> go_to(uint64_t step);
   /// From the next step on under the run's config with `overrides`; the state stays.
   Expected<void> change(std::vector<std::string> overrides);
+  /// Goes on with the state of `trainer`, which has been opened for the step last done.
+  void go_on_with(std::unique_ptr<Trainer> trainer) { trainer_ = std::move(trainer); }
   uint64_t step() const { return step_; }
   Trainer& trainer() { return *trainer_; }
 
  private:
-  Follower(TrainedRun& run, uint64_t step, std::vector<std::string> overrides)
-      : run_(&run), step_(step), overrides_(std::move(overrides)) {}
+  Follower(TrainedRun& run, uint64_t step, std::vector<std::string> overrides, Sums sums)
+      : run_(&run), step_(step), overrides_(std::move(overrides)), sums_(sums) {}
   Expected<void> take_config(uint64_t step);
   TrainedRun* run_;
   uint64_t step_;  // done
   std::vector<std::string> overrides_;
+  Sums sums_;
   std::string yaml_;
   std::unique_ptr<Trainer> trainer_;
 };
