@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace cohort::transport::detail {
@@ -220,6 +221,11 @@ void ConsumerEnd::flush_acks(int64_t now) {
 }
 
 void ConsumerEnd::on_timers(int64_t now) {
+  // Later than two heartbeats: this process stood still, and nobody was silent meanwhile.
+  const int64_t pause = now - std::exchange(last_timers_, now);
+  if (pause > 2 * options_.heartbeat_ms)
+    for (auto& [id, session] : sessions_)
+      session->last_heard = std::min(now, session->last_heard + pause);
   if (now < next_check_) return;
   next_check_ = now + options_.heartbeat_ms / 2;
   std::vector<std::string> lost;

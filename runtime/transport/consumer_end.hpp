@@ -69,7 +69,7 @@ class ConsumerEnd {
   std::unordered_map<uint64_t, std::unique_ptr<Session>> sessions_;
   std::vector<uint64_t> dirty_;  // sessions that owe their producer an ack frame
   uint64_t next_slot_ = 1;
-  int64_t next_check_ = 0;
+  int64_t next_check_ = 0, last_timers_ = 0;
 };
 
 }  // namespace cohort::transport::detail

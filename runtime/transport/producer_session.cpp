@@ -46,7 +46,7 @@ ProducerSession::ProducerSession(uint64_t id, const LinkOptions& options, Produc
     : id_(id), options_(options), port_(port), counters_(counters) {}
 
 void ProducerSession::start(int64_t now) {
-  outage_since_ = last_heard_ = next_hello_ = socket_since_ = now;
+  outage_since_ = last_heard_ = next_hello_ = socket_since_ = last_timers_ = now;
   hello_interval_ms_ = k_first_hello_ms;
 }
 
@@ -229,8 +229,16 @@ bool ProducerSession::send_control(FrameKind kind, std::string_view payload) {
 
 void ProducerSession::say_bye() { send_control(FrameKind::bye); }
 
+void ProducerSession::forgive_pause(int64_t now) {
+  const int64_t pause = now - std::exchange(last_timers_, now);
+  if (pause <= 2 * options_.heartbeat_ms) return;
+  for (int64_t* since : {&outage_since_, &last_heard_, &socket_since_, &unconnected_since_})
+    if (*since > 0) *since = std::min(now, *since + pause);
+}
+
 void ProducerSession::on_timers(int64_t now) {
   if (is_dead_) return;
+  forgive_pause(now);
   if (is_established_) {
     if (now - last_heard_ > options_.peer_timeout_ms) {
       lose_peer(now, true);

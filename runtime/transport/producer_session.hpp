@@ -85,6 +85,8 @@ class ProducerSession {
   void on_frame(const FrameHeader& header, std::span<const std::byte> payload, int64_t now);
   /// Sends granted messages, up to a batch. Returns whether anything went out.
   bool send_some();
+  /// At least once a heartbeat. What comes later than two says that this process stood still
+  /// (stopped, or its machine asleep): that time is nobody's silence.
   void on_timers(int64_t now);
   void say_bye();
 
@@ -107,6 +109,7 @@ class ProducerSession {
   void follow_consumer(int64_t now);
   void lose_peer(int64_t now, bool is_silent);
   void reconnect(int64_t now);
+  void forgive_pause(int64_t now);
   void tell_silence(int64_t now);
   void end_silence();
   void report_outage(const std::string& what);
@@ -133,6 +136,7 @@ class ProducerSession {
   bool is_silent_ = false;  // and the port was told
   int64_t unconnected_since_ = 0;
   int64_t outage_since_ = 0, last_heard_ = 0, next_ping_ = 0, next_hello_ = 0, socket_since_ = 0;
+  int64_t last_timers_ = 0;
   int hello_interval_ms_ = 0;
 };
 

@@ -55,6 +55,26 @@ TEST(NodeTable, SilenceIsSeenOnceAndOnlyOfTheSilent) {
   EXPECT_EQ(table.entries().size(), 2U);
 }
 
+// The keeper of the table was stopped for a minute: what was sent to it meanwhile is still unread.
+TEST(NodeTable, ALookThatComesLateBlamesNobody) {
+  NodeTable table;
+  auto a = table.add(host("a"), 0, 0), b = table.add(host("b"), 1, 0);
+  for (int i = 1; i <= 4; ++i) {
+    table.hear(0, a->epoch, 0.5 * i);
+    table.hear(1, b->epoch, 0.5 * i);
+    EXPECT_TRUE(table.lose_silent(0.5 * i, 2.5).empty());
+  }
+  EXPECT_TRUE(table.lose_silent(62, 2.5).empty());
+  EXPECT_TRUE(table.hear(0, a->epoch, 62));
+  for (int i = 1; i <= 5; ++i) {
+    table.hear(0, a->epoch, 62 + 0.5 * i);
+    EXPECT_TRUE(table.lose_silent(62 + 0.5 * i, 2.5).empty());
+  }
+  const auto lost = table.lose_silent(65, 2.5);
+  ASSERT_EQ(lost.size(), 1U) << "and who says nothing afterwards is silent";
+  EXPECT_EQ(lost[0].id, 1U);
+}
+
 TEST(NodeTable, RandomLivesAgreeWithTheModel) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     Rng rng(seed);

@@ -258,6 +258,36 @@ TEST(LinkSession, AnOutageIsReportedOnceAndEnds) {
   EXPECT_EQ(producer.counters.reconnects, 1u);
 }
 
+// A process that is stopped and goes on (SIGSTOP, a machine that sleeps) has heard nothing for as
+// long as it stood still: its peers were not silent, and lose the link only if they stay so.
+TEST(LinkSession, APauseOfTheOwnProcessIsNobodysSilence) {
+  TestProducer producer;
+  TestConsumer consumer;
+  producer.session.start(1);
+  producer.push(100);
+  settle(producer, consumer, 1);
+  ASSERT_TRUE(producer.session.is_established());
+  int64_t now = 1;
+  for (; now < 500; now += 50) {
+    settle(producer, consumer, now);
+    consumer.end.on_timers(now);
+  }
+  now += 60'000;
+  producer.session.on_timers(now);
+  consumer.end.on_timers(now);
+  EXPECT_FALSE(producer.outage) << producer.outage->detail;
+  EXPECT_TRUE(consumer.lost.empty());
+  EXPECT_TRUE(producer.session.is_established());
+  settle(producer, consumer, now);
+  for (const int64_t end = now + 2000; now < end; now += 50) {  // and now it is silent
+    producer.session.on_timers(now);
+    consumer.end.on_timers(now);
+  }
+  ASSERT_TRUE(producer.outage);
+  EXPECT_NE(producer.outage->detail.find("silent for 1000 ms"), std::string::npos);
+  EXPECT_EQ(consumer.lost.size(), 1U);
+}
+
 TEST(LinkSession, AtAHeartbeatWithoutAnswerItAsksWhereTheConsumerIs) {
   TestProducer producer;
   TestConsumer consumer;

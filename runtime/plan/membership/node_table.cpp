@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace cohort::plan {
 
 Expected<NodeEntry> NodeTable::add(NodeEntry node, std::optional<uint32_t> rank, double now) {
@@ -38,6 +40,10 @@ bool NodeTable::lose(uint32_t id, uint64_t epoch) {
 }
 
 std::vector<NodeEntry> NodeTable::lose_silent(double now, double limit_s) {
+  const double pause = now - last_look_.value_or(now);
+  last_look_ = now;
+  if (pause > limit_s / 2)
+    for (auto& [id, node] : nodes_) node.heard = std::min(now, node.heard + pause);
   std::vector<NodeEntry> lost;
   for (auto& [id, node] : nodes_)
     if (!node.is_lost && now - node.heard > limit_s) {

@@ -36,7 +36,9 @@ class NodeTable {
   bool hear(uint32_t id, uint64_t epoch, double now);
   /// It left, or its process is gone. Returns false if it was lost already or replaced.
   bool lose(uint32_t id, uint64_t epoch);
-  /// Loses the nodes that have been silent for more than `limit_s`, and returns them.
+  /// Loses the nodes that have been silent for more than `limit_s`, and returns them. A look that
+  /// comes later than half of it after the one before says that this process stood still: that time
+  /// is nobody's silence.
   std::vector<NodeEntry> lose_silent(double now, double limit_s);
   /// Returns the ids below `count` that no living node has.
   std::vector<uint32_t> missing(uint32_t count) const;
@@ -47,6 +49,7 @@ class NodeTable {
  private:
   std::map<uint32_t, NodeEntry> nodes_;
   uint64_t epoch_ = 0;
+  std::optional<double> last_look_;  // for the silent
 };
 
 /// "host-a (10.0.0.2, process 4711)"
