@@ -222,6 +222,7 @@ Expected<std::unique_ptr<TaskSource>> make_prompt_tasks(const config::RunConfig&
                                                         std::shared_ptr<const PromptSet> prompts) {
   tasks::DataOrderOptions options;
   options.seed = static_cast<uint64_t>(config.seed);
+  options.is_shuffled = config.sft.shuffle;
   options.shares = config.actor_train.data_args.domain_interleave_probs;
   if (config.dialect == config::Dialect::verl) options.epoch_end = tasks::EpochEnd::drop;
   const bool is_mixed = !options.shares.empty();

@@ -335,8 +335,8 @@ struct RlvrSection {
   bool operator==(const RlvrSection&) const = default;
 };
 
-/// Columns of the rows of pipelines sft, dpo and rm; its keys are at the file's top. Empty: the
-/// first of the usual names that a row has (docs/sft.md).
+/// Columns of the rows of pipelines sft, dpo and rm, and the order of all pipelines' rows; its keys
+/// are at the file's top. Empty: the first of the usual names that a row has (docs/sft.md).
 struct SftSection {
   std::string global_template;  // in place of sft_train.data_args.template
   std::string system_key;       // column with the system message

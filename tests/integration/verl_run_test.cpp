@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/byte_folder.hpp"
+#include "tests/support/said.hpp"
 #include "tests/support/tiny_run.hpp"
 #include "tests/support/verl_command.hpp"
 
@@ -158,6 +159,23 @@ TEST(VerlRun, TheUsersOwnFunctionScoresAndLearns) {
   EXPECT_NE(rows.at(1).at("actor/pg_loss").get<double>(), 0);
 }
 
+/// data.shuffle=False: the first step has the first rows, the second those that follow.
+TEST(VerlRun, WithoutShuffleRowsComeAsInTheFiles) {
+  TempFolder folder;
+  Process run(quickstart_run(folder, {"data.shuffle=False", "data.val_max_samples=3"}), folder);
+  ASSERT_EQ(run.wait(), 0) << run.err() << run.out();
+  const std::string path = test::run_folder(run);
+  std::map<uint64_t, std::vector<uint64_t>> rows;  // of the groups in order, by step
+  size_t held_out = 0;
+  for (const auto& t : test::said_by_traj({"export", path, "--jsonl", "-"}, folder).lines()) {
+    held_out += t.at("kind") == "val_greedy" && t.at("step") == 0 ? 1 : 0;
+    if (t.at("kind") == "train" && t.at("index") == 0) rows[t.at("step")].push_back(t.at("seed"));
+  }
+  EXPECT_EQ(held_out, 3U);
+  EXPECT_EQ(rows.at(1), (std::vector<uint64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(rows.at(2), (std::vector<uint64_t>{4, 5, 6, 7}));
+}
+
 TEST(VerlRun, ALossWithARatioOfTheSequenceAndTheKlInTheRewardTrain) {
   TempFolder folder;
   Process run(quickstart_run(folder, {"actor_rollout_ref.actor.policy_loss.loss_mode=gspo",
@@ -172,13 +190,14 @@ TEST(VerlRun, WhatIsNotBuiltIsRefusedWithWhereKeyAndRemedy) {
   const std::string interaction =
       "actor_rollout_ref.rollout.multi_turn.interaction_config_path=users.yaml";
   Process run(quickstart_run(folder, {"actor_rollout_ref.rollout.multi_turn.enable=True",
-                                      interaction, "data.shuffle=False"}),
+                                      interaction, "data.train_max_samples=4"}),
               folder);
   EXPECT_EQ(run.wait(), 2);
   for (const std::string& text :
        {"override '" + interaction +
             "': actor_rollout_ref.rollout.multi_turn.interaction_config_path: ",
-        std::string("override 'data.shuffle=False': data.shuffle: false is not built in")})
+        std::string(
+            "override 'data.train_max_samples=4': data.train_max_samples: is not built in")})
     EXPECT_NE(run.err().find(text), std::string::npos) << run.err();
 }
 

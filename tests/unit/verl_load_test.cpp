@@ -446,9 +446,7 @@ TEST(VerlLoad, WhatARunLacksIsRefusedByTheKeysOwnName) {
        "actor_rollout_ref.model.lora_adapter_path"},
       {{rollout + "temperature=0.7"}, rollout + "temperature"},
       {{rollout + "do_sample=False"}, rollout + "do_sample"},
-      {{"data.shuffle=False"}, "data.shuffle"},
       {{"data.train_max_samples=640"}, "data.train_max_samples"},
-      {{"data.val_max_samples=64"}, "data.val_max_samples"},
       {{"reward_model.reward_manager=prime"}, "reward_model.reward_manager"},
       {{"reward_model.enable=True"}, "reward_model.enable"},
       {{"trainer.val_only=True"}, "trainer.val_only"},
@@ -489,6 +487,12 @@ TEST(VerlLoad, ARunDoesWhatVerlsKeysSay) {
   EXPECT_TRUE(run.actor_train.data_args.filter_overlong_prompts);
   EXPECT_EQ(run.actor_train.data_args.tag, "data_source");
   EXPECT_EQ(run.validation.data_args.messages, "prompt");
+  EXPECT_TRUE(run.sft.shuffle);
+  EXPECT_EQ(run.val_batch_size, -1);
+  const RunConfig ordered = loaded(quickstart({"data.shuffle=False", "data.val_max_samples=64"}));
+  EXPECT_FALSE(ordered.sft.shuffle);
+  EXPECT_EQ(ordered.val_batch_size, 64);
+  EXPECT_TRUE(not_built(ordered).empty());
   const RunConfig dr = loaded(quickstart({"algorithm.norm_adv_by_std_in_grpo=False"}));
   EXPECT_EQ(dr.norm_mean_type, NormScope::group);
   EXPECT_EQ(dr.norm_std_type, NormScope::none);

@@ -215,9 +215,9 @@ void describe_sft(Visitor& v, SftSection& x) {
   v.key({"ignore_input_ids_mismatch", k_sft,
          "verl's: no error if the template writes earlier turns differently later (docs/sft.md)."},
         x.ignore_input_ids_mismatch);
-  v.key(
-      {"shuffle", k_sft, "Each epoch in an order of its own, by the seed; false: as in the files."},
-      x.shuffle);
+  v.key({"shuffle", "rlvr, sft, dpo, rm, distill",
+         "Each epoch in an order of its own, by the seed; false: as in the files."},
+        x.shuffle);
 }
 
 }  // namespace

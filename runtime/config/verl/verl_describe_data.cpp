@@ -8,7 +8,8 @@ constexpr std::string_view k_engine = "the built-in engine has no such part";
 constexpr double k_tokens_max = 1 << 24;
 
 void describe_data_sampling(Visitor& v, VerlData& d) {
-  v.key({"shuffle", "driver", "Rows in a new order every epoch."}, d.shuffle);
+  v.key({"shuffle", "driver", "Rows in a new order every epoch; False: as in the files."},
+        d.shuffle);
   v.key({"seed", "driver",
          "Fixes the order of the rows; ~ in verl: not reproducible, here: the run's `seed`."},
         d.seed);
@@ -35,8 +36,9 @@ void describe_verl_data(Visitor& v, VerlConfig& c) {
   v.text_or_texts({"val_files", "driver", "Files of the evaluation rows."}, d.val_files);
   v.key({"train_max_samples", "driver", "Rows used of train_files; -1: all.", at_least(-1)},
         d.train_max_samples);
-  v.key({"val_max_samples", "driver", "Rows used of val_files; -1: all.", at_least(-1)},
-        d.val_max_samples);
+  v.key(
+      {"val_max_samples", "driver", "The first so many rows of val_files; -1: all.", at_least(-1)},
+      d.val_max_samples);
   v.key({"prompt_key", "driver", "Column with the chat of a row."}, d.prompt_key);
   v.key({"reward_fn_key", "reward", "Column whose value picks the scorer."}, d.reward_fn_key);
   v.json_map({"apply_chat_template_kwargs", "driver", "More variables of the chat template."},

@@ -144,10 +144,7 @@ void add_rollout(const VerlRollout& r, List& list) {
 }
 
 void add_data(const VerlData& d, List& list) {
-  list.add_if(!d.shuffle, "data.shuffle", "false is not built in: an epoch is shuffled; use True");
   list.add_if(d.train_max_samples > 0, "data.train_max_samples",
-              "is not built in: all rows are used; use -1 and a shorter file");
-  list.add_if(d.val_max_samples > 0, "data.val_max_samples",
               "is not built in: all rows are used; use -1 and a shorter file");
 }
 

@@ -53,7 +53,9 @@ void set_run(RunConfig& r, const VerlConfig& c, const VerlNumbers& n, const Find
 void set_batches(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
   r.rollout_batch_size = c.data.train_batch_size;
   r.num_return_sequences_in_group = c.rollout.sampling.n;
-  r.val_batch_size = -1;  // verl's cuts the held-out rows into batches, and leaves none out
+  r.sft.shuffle = c.data.shuffle;
+  // verl's val_batch_size cuts the held-out rows into batches, and leaves none out.
+  r.val_batch_size = c.data.val_max_samples > 0 ? c.data.val_max_samples : -1;
   if (c.rollout.val_kwargs.do_sample) r.rlvr.val_n_sample = c.rollout.val_kwargs.n;
   r.prompt_length = n.prompt;
   r.sequence_length = n.prompt + n.response;
