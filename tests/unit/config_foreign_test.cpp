@@ -122,11 +122,22 @@ TEST(ConfigForeign, AWorkerOfVerlsScorersGoesByTheRowsDataSource) {
 TEST(ConfigForeign, AFrozenTowerIsNoPartOfATextModel) {
   const std::string key = "actor_train.model_args.freeze_module_prefix";
   const RunConfig towers =
-      loaded(load_small({key + "='vision_model,audio_model,talker,code2wav'"}));
+      loaded(load_small({key + "='vision_model,audio_model,talker,code2wav,model.visual'"}));
   EXPECT_EQ(find(not_built(towers), key), nullptr);
   EXPECT_NE(find(towers.notes, key), nullptr);
   EXPECT_NE(find(not_built(loaded(load_small({key + "='vision_model,model.layers.0'"}))), key),
             nullptr);
+}
+
+TEST(ConfigForeign, AllLinearIsTheSameAdapterAsTheNameOfEachLayer) {
+  const std::string trained = "actor_train.model_args.lora_target=";
+  const std::string sampled = "actor_infer.model_args.lora_target=";
+  const auto note = [&](const std::string& infer) {
+    const RunConfig c = loaded(load_small({trained + "all-linear", sampled + infer}));
+    return find(not_built(c), "actor_infer.model_args.lora_target") != nullptr;
+  };
+  EXPECT_FALSE(note("'q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj'"));
+  EXPECT_TRUE(note("'q_proj,k_proj,v_proj,o_proj'"));
 }
 
 TEST(ConfigForeign, OtherPipelinesAreNamed) {
@@ -143,6 +154,8 @@ TEST(ConfigForeign, OtherPipelinesAreNamed) {
   EXPECT_NE(rollout.find("actor_train.device_mapping: missing: ROLL's agentic_rollout"),
             std::string::npos)
       << rollout;
+  const std::string alone = error_of_text(k_small_config, {"~actor_train"});
+  EXPECT_NE(alone.find("as ROLL's agentic_rollout does"), std::string::npos) << alone;
   EXPECT_EQ(error_of_text(k_small_config, {"dialect=verl"}),
             "override 'dialect=verl': dialect: verl's keys are read with --dialect verl; a file of "
             "ROLL's keys says roll, or nothing");

@@ -52,9 +52,14 @@ void require(const RunConfig& c, Findings& f, const WorkerConfig& role, const st
   std::string_view runs = c.pipeline == Pipeline::agentic || c.pipeline == Pipeline::rlvr
                               ? "every run"
                               : to_string(c.pipeline);
+  const bool is_play_alone = c.pipeline == Pipeline::agentic && name == "actor_train" &&
+                             !c.actor_infer.device_mapping.empty();
   if (!role.is_configured)
-    f.problem(name, "missing: {} needs this role, with a device_mapping", runs);
-  else if (!is_mapped && name == "actor_train" && !c.actor_infer.device_mapping.empty())
+    f.problem(name, "missing: {} needs this role, with a device_mapping{}", runs,
+              is_play_alone ? "; to play and record alone, as ROLL's agentic_rollout does, give it "
+                              "cards and record_only: true"
+                            : "");
+  else if (!is_mapped && is_play_alone)
     f.problem(name + ".device_mapping",
               "missing: ROLL's agentic_rollout, which plays and trains nothing, is no pipeline "
               "here; give the role cards, and record_only: true to play and record alone");

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -97,14 +99,17 @@ void add_cards(const RunConfig& c, List& list) {
 /// Whether all of these, with commas between them, are names that ROLL and Hugging Face give to the
 /// parts of a model that see, hear and speak: a text model has none.
 bool is_no_text_module(std::string_view prefixes) {
+  constexpr std::string_view k_model = "model.";  // Hugging Face's name of what is around all parts
   while (!prefixes.empty()) {
-    const std::string_view prefix = prefixes.substr(0, prefixes.find(','));
+    const std::string_view whole = prefixes.substr(0, prefixes.find(','));
+    const std::string_view prefix =
+        whole.starts_with(k_model) ? whole.substr(k_model.size()) : whole;
     const bool is_known =
         std::ranges::any_of(std::array{"vision_", "visual", "audio_", "talker", "code2wav",
                                        "token2wav", "multi_modal_projector", "mm_projector"},
                             [prefix](std::string_view part) { return prefix.starts_with(part); });
     if (!is_known) return false;
-    prefixes.remove_prefix(std::min(prefix.size() + 1, prefixes.size()));
+    prefixes.remove_prefix(std::min(whole.size() + 1, prefixes.size()));
   }
   return true;
 }
@@ -155,9 +160,31 @@ void add_schedule(const std::string& role, const TrainingArgs& args, List& list)
       key, "warmup_stable_decay falls over the last num_decay_steps: give their number");
 }
 
+/// The names of a list, or of texts with commas between them.
+std::set<std::string> names_of(const std::vector<std::string>& targets) {
+  std::set<std::string> names;
+  for (std::string_view rest : targets)
+    while (!rest.empty()) {
+      const std::string_view name = rest.substr(0, rest.find(','));
+      names.emplace(name);
+      rest.remove_prefix(std::min(name.size() + 1, rest.size()));
+    }
+  return names;
+}
+
+/// ROLL's files say all-linear to the trainer and each name to vLLM, which takes no other word.
+bool is_every_layer(const std::set<std::string>& names) {
+  static const std::set<std::string> each = {"q_proj",    "k_proj",  "v_proj",   "o_proj",
+                                             "gate_proj", "up_proj", "down_proj"};
+  return names == std::set<std::string>{"all-linear"} || names == std::set<std::string>{"all"} ||
+         std::ranges::includes(names, each);
+}
+
 bool is_same_adapter(const ModelArgs& a, const ModelArgs& b) {
-  return a.lora_target == b.lora_target && a.lora_rank == b.lora_rank &&
-         a.lora_alpha == b.lora_alpha && a.adapter_name_or_path == b.adapter_name_or_path;
+  const std::set<std::string> of_a = names_of(a.lora_target), of_b = names_of(b.lora_target);
+  const bool is_same_target = of_a == of_b || (is_every_layer(of_a) && is_every_layer(of_b));
+  return is_same_target && a.lora_rank == b.lora_rank && a.lora_alpha == b.lora_alpha &&
+         a.adapter_name_or_path == b.adapter_name_or_path;
 }
 
 /// LoRA: what of it does not run. ROLL's files name the adapter for each role of the policy.
