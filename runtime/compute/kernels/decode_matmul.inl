@@ -142,8 +142,8 @@ inline void tile_of_rows(const MatmulArgsOf<W>& m, int64_t row, int64_t panel, i
 }
 
 /// Rows are cut evenly: a last tile of few rows would have too few chains in flight. One tile alone
-/// asks a page ahead, else it would wait for memory and then compute (rows 8 of f32: 18 GB/s, not
-/// 27). Several of a panel ask for the next one in equal parts.
+/// asks a little ahead, else it would wait for memory and then compute (rows 8 of f32: 18 GB/s, not
+/// 27; twice as far is slower). Several of a panel ask for the next one in equal parts.
 template <class Kind, class W>
 inline void matmul_of(const MatmulArgsOf<W>& m) {
   if constexpr (k_width > 4) {
@@ -154,10 +154,10 @@ inline void matmul_of(const MatmulArgsOf<W>& m) {
   const int64_t tiles = (m.rows + k_tile_rows - 1) / k_tile_rows;
   const int64_t words = words_in<W>(m.depth);
   constexpr int64_t k_step = k_panel * static_cast<int64_t>(sizeof(typename W::Word));
-  constexpr int64_t k_page = 4096;
+  constexpr int64_t k_near_bytes = 3072;
   for (int64_t panel = m.first_panel; panel < m.panels; ++panel) {
     const char* own = reinterpret_cast<const char*>(m.weights) + panel * words * k_step;
-    Ahead ahead = {own + (tiles == 1 ? k_page : words * k_step), k_step / tiles};
+    Ahead ahead = {own + (tiles == 1 ? k_near_bytes : words * k_step), k_step / tiles};
     int64_t row = 0;
     for (int64_t tile = 0; tile < tiles; ++tile) {
       const int64_t rows = m.rows / tiles + (tile < m.rows % tiles ? 1 : 0);
