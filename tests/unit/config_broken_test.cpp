@@ -300,7 +300,8 @@ TEST(BrokenConfig, Composition) {
           {"defaults: []", "defaults: [../config/none@_here_]",
            "a.yaml:2:12: defaults entry '../config/none@_here_': no file ../config/none.yaml, "
            "and no shipped fragment 'none' (shipped: deepspeed_zero, deepspeed_zero2, "
-           "deepspeed_zero2_cpuoffload, deepspeed_zero3, deepspeed_zero3_cpuoffload, step_envs, "
+           "deepspeed_zero2_cpuoffload, deepspeed_zero3, deepspeed_zero3_cpuoffload, envs, "
+           "step_envs, "
            "traj_envs, traj_envs_gem_games, traj_envs_gem_math, traj_envs_gem_qa, "
            "traj_envs_gem_rg, vl_traj_envs)"},
           {"${custom_envs.Lake}", "${custom_envs.Lakes}",
