@@ -52,6 +52,12 @@ TEST_F(TrajReplay, UpdatesAndTokensOfARunAreProved) {
   EXPECT_FALSE(proved.contains("difference"));
 }
 
+// The first policy of such a run is published before an update has summed it up.
+TEST_F(TrajReplay, TokensOfARunWithoutASupervisedStartAreProvedFromStepZero) {
+  const std::string run = run_of(test::tiny_run(folder_, {"warm_start.steps=0"}));
+  expect_equal(replay(run, {"--rollout", "--steps", "0:1"}), "replay: 64 of 64 trajectories equal");
+}
+
 TEST_F(TrajReplay, AChangedScoreOrTokenIsFoundAtItsStep) {
   const std::string run = run_of(test::tiny_run(folder_));
   const std::string scored = folder_.path() / "scored", sampled = folder_.path() / "sampled";

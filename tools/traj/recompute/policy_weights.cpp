@@ -10,6 +10,11 @@
 #include "runtime/model/hf_folder.hpp"
 
 namespace cohort::traj {
+namespace {
+
+constexpr std::string_view k_no_hash = "0000000000000000";
+
+}  // namespace
 
 Expected<PolicyWeights> PolicyWeights::open(const std::filesystem::path& run,
                                             stream::Reader& reader, const config::RunConfig& config,
@@ -18,7 +23,14 @@ Expected<PolicyWeights> PolicyWeights::open(const std::filesystem::path& run,
   PolicyWeights weights;
   weights.run_ = run;
   COHORT_ASSIGN(const stream::Index* index, reader.index());
+  std::map<uint64_t, std::string> saved;  // hashes of checkpoints by step
   for (const stream::RecordInfo& info : index->records()) {
+    if (info.type == stream::RecordType::checkpoint) {
+      COHORT_ASSIGN(const stream::Record record, reader.read(info));
+      const auto data = nlohmann::json::parse(record.text(), nullptr, false);
+      if (data.is_object() && data.contains("step") && data.contains("param_hash"))
+        saved[data["step"]] = data["param_hash"];
+    }
     if (info.type != stream::RecordType::weight_version) continue;
     COHORT_ASSIGN(const stream::Record record, reader.read(info));
     const auto data = nlohmann::json::parse(record.text(), nullptr, false);
@@ -28,6 +40,11 @@ Expected<PolicyWeights> PolicyWeights::open(const std::filesystem::path& run,
                                               run.string(), info.describe())};
     weights.recorded_[data["version"]] = {data["step"], data["param_hash"]};
   }
+  // The policy that a run without a supervised start begins with is published before anybody has
+  // summed it up; the checkpoint of step 0 has.
+  for (auto& [version, recorded] : weights.recorded_)
+    if (recorded.param_hash == k_no_hash && saved.contains(recorded.step))
+      recorded.param_hash = saved.at(recorded.step);
   for (const actors::Checkpoint& each : actors::list_checkpoints(run))
     if (each.is_policy) weights.checkpoints_[each.number] = each.folder;
   compute::TrainEngineOptions options;
