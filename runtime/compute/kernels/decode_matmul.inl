@@ -79,25 +79,30 @@ inline void finish_tile(const MatmulArgsOf<W>& m, int64_t row, int64_t panel,
   }
 }
 
-/// Words to ask memory for while a tile is computed: a step of bytes further for each of its words.
-/// They go to the second level, which waits for more lines at once than the first can.
+/// How far ahead a tile asks that has its panels for itself; twice as far is slower.
+constexpr int64_t k_near_bytes = 3072;
+
+/// Words to ask memory for while a tile is computed: a step of bytes further for each of its words,
+/// in each of PANELS streams. They go to the second level, which waits for more lines at once than
+/// the first can.
+template <int PANELS>
 struct Ahead {
   const char* from;
   int64_t step;
+  int64_t panel_bytes = 0;
   void ask() {
     constexpr int64_t k_line = 64;
-    for (int64_t at = 0; at < step; at += k_line) __builtin_prefetch(from + at, 0, 2);
+    for (int p = 0; p < PANELS; ++p)
+      for (int64_t at = 0; at < step; at += k_line)
+        __builtin_prefetch(from + p * panel_bytes + at, 0, 2);
     from += step;
   }
 };
-/// Where the words come in one stream, which the hardware foresees.
-struct NotAhead {
-  void ask() {}
-};
 
 /// One tile: ROWS rows times PANELS neighbouring panels; one accumulator chain per output element.
-template <class Kind, class W, int ROWS, int PANELS, class AheadOf>
-inline void matmul_tile(const MatmulArgsOf<W>& m, int64_t row, int64_t panel, AheadOf ahead) {
+template <class Kind, class W, int ROWS, int PANELS>
+inline void matmul_tile(const MatmulArgsOf<W>& m, int64_t row, int64_t panel,
+                        Ahead<PANELS> ahead) {
   constexpr int columns = PANELS * k_vectors;
   Vec acc[ROWS][columns];
   for (int r = 0; r < ROWS; ++r)
@@ -126,15 +131,20 @@ inline void matmul_tile(const MatmulArgsOf<W>& m, int64_t row, int64_t panel, Ah
 /// Few rows: several panels at once, so that enough chains are in flight to hide the latency.
 template <class Kind, class W, int ROWS, int PANELS>
 inline void matmul_thin(const MatmulArgsOf<W>& m) {
+  constexpr int64_t k_step = k_panel * static_cast<int64_t>(sizeof(typename W::Word));
+  const int64_t panel_bytes = words_in<W>(m.depth) * k_step;
+  const char* near = reinterpret_cast<const char*>(m.weights) + k_near_bytes;
   int64_t panel = m.first_panel;
   for (; panel + PANELS <= m.panels; panel += PANELS)
-    matmul_tile<Kind, W, ROWS, PANELS>(m, 0, panel, NotAhead());
-  for (; panel < m.panels; ++panel) matmul_tile<Kind, W, ROWS, 1>(m, 0, panel, NotAhead());
+    matmul_tile<Kind, W, ROWS, PANELS>(m, 0, panel,
+                                       {near + panel * panel_bytes, k_step, panel_bytes});
+  for (; panel < m.panels; ++panel)
+    matmul_tile<Kind, W, ROWS, 1>(m, 0, panel, {near + panel * panel_bytes, k_step});
 }
 
 template <class Kind, class W, int ROWS>
 inline void tile_of_rows(const MatmulArgsOf<W>& m, int64_t row, int64_t panel, int64_t rows,
-                         Ahead ahead) {
+                         Ahead<1> ahead) {
   if constexpr (ROWS > 0) {
     if (rows == ROWS) return matmul_tile<Kind, W, ROWS, 1>(m, row, panel, ahead);
     tile_of_rows<Kind, W, ROWS - 1>(m, row, panel, rows, ahead);
@@ -143,7 +153,7 @@ inline void tile_of_rows(const MatmulArgsOf<W>& m, int64_t row, int64_t panel, i
 
 /// Rows are cut evenly: a last tile of few rows would have too few chains in flight. One tile alone
 /// asks a little ahead, else it would wait for memory and then compute (rows 8 of f32: 18 GB/s, not
-/// 27; twice as far is slower). Several of a panel ask for the next one in equal parts.
+/// 27). Several of a panel ask for the next one in equal parts.
 template <class Kind, class W>
 inline void matmul_of(const MatmulArgsOf<W>& m) {
   if constexpr (k_width > 4) {
@@ -154,10 +164,9 @@ inline void matmul_of(const MatmulArgsOf<W>& m) {
   const int64_t tiles = (m.rows + k_tile_rows - 1) / k_tile_rows;
   const int64_t words = words_in<W>(m.depth);
   constexpr int64_t k_step = k_panel * static_cast<int64_t>(sizeof(typename W::Word));
-  constexpr int64_t k_near_bytes = 3072;
   for (int64_t panel = m.first_panel; panel < m.panels; ++panel) {
     const char* own = reinterpret_cast<const char*>(m.weights) + panel * words * k_step;
-    Ahead ahead = {own + (tiles == 1 ? k_near_bytes : words * k_step), k_step / tiles};
+    Ahead<1> ahead = {own + (tiles == 1 ? k_near_bytes : words * k_step), k_step / tiles};
     int64_t row = 0;
     for (int64_t tile = 0; tile < tiles; ++tile) {
       const int64_t rows = m.rows / tiles + (tile < m.rows % tiles ? 1 : 0);
