@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <sstream>
 #include <utility>
 
 #include "runtime/config/role_cuts.hpp"
@@ -422,23 +421,6 @@ std::vector<std::string> model_names(const RunConfig& config) {
   return names;
 }
 
-namespace {
-
-/// "q_proj, v_proj" is two names; so is a list of them.
-std::vector<std::string> split_names(const std::vector<std::string>& texts) {
-  std::vector<std::string> names;
-  for (const std::string& text : texts) {
-    std::istringstream parts(text);
-    for (std::string name; std::getline(parts, name, ',');) {
-      std::erase(name, ' ');
-      if (!name.empty()) names.push_back(name);
-    }
-  }
-  return names;
-}
-
-}  // namespace
-
 Expected<std::optional<model::LoraShape>> lora_of(const RunConfig& config,
                                                   const model::ModelShape& shape) {
   const config::ModelArgs& m = config.actor_train.model_args;
@@ -448,7 +430,7 @@ Expected<std::optional<model::LoraShape>> lora_of(const RunConfig& config,
   if (asked.is_pattern)
     asked.targets = m.lora_target;
   else
-    asked.targets = split_names(m.lora_target);
+    asked.targets = model::target_names(m.lora_target);
   auto lora = model::resolve_lora(shape, std::move(asked));
   if (!lora)
     return Error{Errc::config, "actor_train.model_args.lora_target: " + lora.error().detail};

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <sstream>
+#include <string>
 #include <utility>
 
 #include "runtime/text/regex.hpp"
@@ -173,6 +175,18 @@ std::string lora_tensor_name(const Tensor& tensor, int64_t layer) {
 
 bool is_target_pattern(std::string_view text) {
   return text.find_first_of("*+?|([^$\\") != std::string_view::npos;
+}
+
+std::vector<std::string> target_names(const std::vector<std::string>& texts) {
+  std::vector<std::string> names;
+  for (const std::string& text : texts) {
+    std::istringstream parts(text);
+    for (std::string name; std::getline(parts, name, ',');) {
+      std::erase(name, ' ');
+      if (!name.empty()) names.push_back(name);
+    }
+  }
+  return names;
 }
 
 }  // namespace cohort::model

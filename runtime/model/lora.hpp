@@ -59,4 +59,7 @@ std::string lora_tensor_name(const Tensor& tensor, int64_t layer);
 /// ^ $ and backslash.
 bool is_target_pattern(std::string_view text);
 
+/// Returns the names of `lora_target`'s texts: "q_proj, v_proj" is two, and so is a list of them.
+std::vector<std::string> target_names(const std::vector<std::string>& texts);
+
 }  // namespace cohort::model

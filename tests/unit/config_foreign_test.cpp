@@ -137,6 +137,7 @@ TEST(ConfigForeign, AllLinearIsTheSameAdapterAsTheNameOfEachLayer) {
     return find(not_built(c), "actor_infer.model_args.lora_target") != nullptr;
   };
   EXPECT_FALSE(note("'q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj'"));
+  EXPECT_FALSE(note("'q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj'"));
   EXPECT_TRUE(note("'q_proj,k_proj,v_proj,o_proj'"));
 }
 

@@ -9,9 +9,11 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "runtime/config/role_weights.hpp"
 #include "runtime/config/train_groups.hpp"
+#include "runtime/model/lora.hpp"
 
 namespace cohort::config {
 namespace {
@@ -160,18 +162,6 @@ void add_schedule(const std::string& role, const TrainingArgs& args, List& list)
       key, "warmup_stable_decay falls over the last num_decay_steps: give their number");
 }
 
-/// The names of a list, or of texts with commas between them.
-std::set<std::string> names_of(const std::vector<std::string>& targets) {
-  std::set<std::string> names;
-  for (std::string_view rest : targets)
-    while (!rest.empty()) {
-      const std::string_view name = rest.substr(0, rest.find(','));
-      names.emplace(name);
-      rest.remove_prefix(std::min(name.size() + 1, rest.size()));
-    }
-  return names;
-}
-
 /// ROLL's files say all-linear to the trainer and each name to vLLM, which takes no other word.
 bool is_every_layer(const std::set<std::string>& names) {
   static const std::set<std::string> each = {"q_proj",    "k_proj",  "v_proj",   "o_proj",
@@ -181,7 +171,11 @@ bool is_every_layer(const std::set<std::string>& names) {
 }
 
 bool is_same_adapter(const ModelArgs& a, const ModelArgs& b) {
-  const std::set<std::string> of_a = names_of(a.lora_target), of_b = names_of(b.lora_target);
+  const auto names = [](const ModelArgs& m) {
+    const std::vector<std::string> each = model::target_names(m.lora_target);
+    return std::set<std::string>(each.begin(), each.end());
+  };
+  const std::set<std::string> of_a = names(a), of_b = names(b);
   const bool is_same_target = of_a == of_b || (is_every_layer(of_a) && is_every_layer(of_b));
   return is_same_target && a.lora_rank == b.lora_rank && a.lora_alpha == b.lora_alpha &&
          a.adapter_name_or_path == b.adapter_name_or_path;
