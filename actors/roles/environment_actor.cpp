@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "runtime/base/rng.hpp"
 #include "runtime/base/waits.hpp"
 
@@ -20,23 +22,41 @@ tasks::PromptFields EnvironmentState::fields(std::string_view observation,
   return {turn_ + 1, observation, world_->actions_left(), options_->max_response_length, event};
 }
 
+std::string EnvironmentState::instructions() const {
+  return options_->instructions.value_or(world_->instructions());
+}
+
+Expected<void> EnvironmentState::ask_anew(EnvTurn& turn) const {
+  turn.begins_context = true;
+  COHORT_ASSIGN(turn.prompt,
+                options_->chat->opening(options_->step_prompt->turn(
+                    instructions(), played_, turn.observation, options_->max_response_length)));
+  return {};
+}
+
 Expected<EnvTurn> EnvironmentState::on_reset(uint64_t seed) {
   turn_ = 0;
   is_over_ = false;
+  played_.clear();
   if (const uint64_t count = world_->seed_count(); count > 0 && seed >= count)
     return Error{Errc::protocol, fmt::format("there is no row {}: {} are loaded", seed, count)};
   EnvTurn turn;
   Wait wait({WaitLevel::role, "a game", "the reset of its environment", "its first observation"});
   turn.observation = world_->reset(seed);
   wait.end();
+  observation_ = turn.observation;
+  if (options_->step_prompt) {
+    COHORT_TRY(ask_anew(turn));
+    return turn;
+  }
   if (!options_->prompt) {
     const std::span<const int32_t> tokens = world_->prompt_tokens();
     turn.prompt.assign(tokens.begin(), tokens.end());
     return turn;
   }
-  std::string instructions = options_->instructions.value_or(world_->instructions());
-  COHORT_ASSIGN(turn.prompt, options_->chat->opening(options_->prompt->first_turn(
-                                 instructions, fields(turn.observation, world_->initial_event()))));
+  COHORT_ASSIGN(turn.prompt,
+                options_->chat->opening(options_->prompt->first_turn(
+                    instructions(), fields(turn.observation, world_->initial_event()))));
   return turn;
 }
 
@@ -61,6 +81,13 @@ Expected<EnvTurn> EnvironmentState::on_act(std::string_view response) {
   turn.stop_reason = result.stop_reason;
   turn.metrics = std::move(result.metrics);
   if (turn.is_done) return turn;
+  if (is_action && options_->step_prompt) {
+    const std::string_view answer = options_->chat->without_end(response);
+    played_.push_back({std::exchange(observation_, turn.observation),
+                       result.action.empty() ? std::string(answer) : result.action});
+    COHORT_TRY(ask_anew(turn));
+    return turn;
+  }
   if (is_action)
     result.messages.push_back(options_->prompt->next_turn(fields(turn.observation, result.event)));
   COHORT_ASSIGN(turn.prompt, options_->chat->following(result.messages, response));

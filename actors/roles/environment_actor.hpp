@@ -14,6 +14,7 @@
 #include "runtime/tasks/chat_format.hpp"
 #include "runtime/tasks/frozen_lake.hpp"
 #include "runtime/tasks/prompt.hpp"
+#include "runtime/tasks/step_prompt.hpp"
 
 namespace cohort::actors {
 
@@ -25,7 +26,9 @@ struct EnvironmentOptions {
   double wait_limit_s = 60;                       // of a turn; beyond it the world hangs
   std::function<Expected<bool>()> reload;         // of a plugin: takes its newer version
   int max_turns = 0;                              // the manager's cap; 0: the world has its own
-  std::optional<tasks::PromptTemplate> prompt;    // none: the world brings tokens
+  std::optional<tasks::PromptTemplate> prompt;    // of a dialogue that grows by turns
+  std::optional<tasks::StepPrompt> step_prompt;   // each turn is asked anew; neither: the world
+                                                  // brings tokens
   std::shared_ptr<const tasks::ChatFormat> chat;  // of the prompts
   std::optional<std::string> instructions;        // none: the environment's own text
   int max_response_length = 0;                    // [tokens] of an answer, shown to the model
@@ -43,10 +46,14 @@ class EnvironmentState {
 
  private:
   tasks::PromptFields fields(std::string_view observation, std::string_view event) const;
+  std::string instructions() const;
+  Expected<void> ask_anew(EnvTurn& turn) const;
   std::shared_ptr<const EnvironmentOptions> options_;
   std::unique_ptr<tasks::Environment> world_;
   bool is_over_ = true;
-  int turn_ = 0;  // answers given
+  int turn_ = 0;                           // answers given
+  std::vector<tasks::PlayedTurn> played_;  // of step_prompt
+  std::string observation_;                // before the next answer
 };
 
 EnvironmentActor::behavior_type environment(

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "actors/roles/context_samples.hpp"
 #include "actors/run/row_set.hpp"
 #include "runtime/config/role_weights.hpp"
 #include "runtime/model/hf_folder.hpp"
@@ -238,11 +239,9 @@ plan::FirstStep first_step_of(const config::RunConfig& config) {
 Expected<void> FirstUpdate::look(compute::TrainEngine& engine,
                                  const std::vector<FirstSample>& samples) {
   if (std::exchange(has_looked_, true) || samples.empty()) return {};
-  std::vector<compute::TrainSample> asked;
-  for (const FirstSample& sample : samples)
-    asked.push_back({sample.trajectory->tokens, sample.trajectory->response_mask, {}, {}, {}});
-  std::vector<std::vector<float>> found;
-  COHORT_TRY(engine.log_probs(asked, found));
+  std::vector<const Trajectory*> asked;
+  for (const FirstSample& sample : samples) asked.push_back(sample.trajectory);
+  COHORT_ASSIGN(const auto found, log_probs_of(engine, asked));
   Mean drift, ratio, kl, reference, nll;
   for (size_t i = 0; i < samples.size(); ++i) {
     const FirstSample& sample = samples[i];

@@ -37,6 +37,7 @@ struct EnvTurn {
   uint64_t request = 0;         // of the rollout: which trajectory this answers
   std::string error;            // the game failed, empty if not
   std::vector<int32_t> prompt;  // ids of the rendered template
+  bool begins_context = false;  // they are all that the policy is to read, without what came before
   std::string observation;      // the bare observation, for the record
   float reward = 0;
   bool is_done = false;

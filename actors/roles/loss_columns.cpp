@@ -16,12 +16,11 @@ using proto::Trajectory;
 std::vector<double> doubles(std::span<const float> x) { return {x.begin(), x.end()}; }
 
 TrainSample sample_of(const std::vector<Trajectory>& batch, const PackedBatch& packed,
-                      size_t index) {
-  const Trajectory& t = batch[index];
-  auto first = static_cast<size_t>(packed.cu_seqlens[index]);
-  size_t count = t.tokens.size();
+                      const ContextRange& context) {
+  const size_t count = context.tokens.size();
+  const size_t first = static_cast<size_t>(packed.cu_seqlens[context.place]) + context.tokens.begin;
   TrainSample sample;
-  sample.tokens = t.tokens;
+  sample.tokens = std::span(batch[context.place].tokens).subspan(context.tokens.begin, count);
   sample.response_mask = std::span(packed.mask).subspan(first, count);
   sample.old_logp = std::span(packed.old_logp).subspan(first, count);
   sample.advantages = std::span(packed.advantages).subspan(first, count);
@@ -46,7 +45,8 @@ void correct_batch(const config::RunConfig& config, const std::vector<Trajectory
     if (packed.trained[i] == 0)
       std::fill(mask.begin() + packed.cu_seqlens[i], mask.begin() + packed.cu_seqlens[i + 1],
                 uint8_t{0});
-  const algorithms::CorrectionInput input{{packed.cu_seqlens, mask}, old, recorded};
+  const std::vector<int32_t> cu_seqlens = context_cu_seqlens(batch);
+  const algorithms::CorrectionInput input{{cu_seqlens, mask}, old, recorded};
   for (const auto& [name, value] : algorithms::offpolicy_metrics(input))
     report.metrics.emplace_back("rollout_corr/" + name, value);
   const catalog::Correction& rules = config.train_infer_correction.rules;
@@ -87,12 +87,20 @@ void mark_trajectories(const config::RunConfig& config, const std::vector<Trajec
                         (is_topr ? t.score > 0 : proto::is_demonstration(t)) ? 1.0f : 0.0f);
 }
 
+std::vector<ContextRange> trained_contexts(const std::vector<Trajectory>& batch,
+                                           const PackedBatch& packed,
+                                           std::pair<size_t, size_t> range) {
+  std::vector<ContextRange> contexts = contexts_of(batch, range.first, range.second);
+  std::erase_if(contexts, [&](const ContextRange& x) { return packed.is_untrained(x.place); });
+  return contexts;
+}
+
 std::vector<TrainSample> policy_samples(const std::vector<Trajectory>& batch,
                                         const PackedBatch& packed,
                                         std::pair<size_t, size_t> range) {
   std::vector<TrainSample> samples;
-  for (size_t i = range.first; i < range.second; ++i)
-    if (!packed.is_untrained(i)) samples.push_back(sample_of(batch, packed, i));
+  for (const ContextRange& context : trained_contexts(batch, packed, range))
+    samples.push_back(sample_of(batch, packed, context));
   return samples;
 }
 

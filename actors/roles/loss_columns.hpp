@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/roles/context_samples.hpp"
 #include "actors/roles/policy_update.hpp"
 #include "runtime/base/rng.hpp"
 
@@ -29,7 +30,12 @@ void weigh_lengths(const config::RunConfig& config, const std::vector<proto::Tra
 void mark_trajectories(const config::RunConfig& config, const std::vector<proto::Trajectory>& batch,
                        PackedBatch& packed);
 
-/// Returns those of trajectories [first, end) of `batch` that train; they point into both.
+/// Returns the contexts of trajectories [first, end) of `batch` that train.
+std::vector<ContextRange> trained_contexts(const std::vector<proto::Trajectory>& batch,
+                                           const PackedBatch& packed,
+                                           std::pair<size_t, size_t> range);
+
+/// Returns a sample for each of them, in their order; they point into both.
 std::vector<compute::TrainSample> policy_samples(const std::vector<proto::Trajectory>& batch,
                                                  const PackedBatch& packed,
                                                  std::pair<size_t, size_t> range);

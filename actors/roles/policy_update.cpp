@@ -12,6 +12,7 @@
 #include <span>
 
 #include "actors/roles/batch_views.hpp"
+#include "actors/roles/context_samples.hpp"
 #include "actors/roles/loss_columns.hpp"
 #include "actors/roles/pair_update.hpp"
 #include "actors/roles/policy_loss_bridge.hpp"
@@ -34,14 +35,18 @@ struct OldLogProbs {
   double behavior_gap = 0;  // mean |old - recorded| of a response token
 };
 
+std::vector<const Trajectory*> pointers_to(const std::vector<Trajectory>& batch) {
+  std::vector<const Trajectory*> pointers;
+  for (const Trajectory& t : batch) pointers.push_back(&t);
+  return pointers;
+}
+
 /// LoRA has no reference role: the policy with its adapter off is the reference. Fills ref_logp.
 Expected<double> compute_reference(compute::TrainEngine& engine,
                                    const std::vector<Trajectory>& batch, PackedBatch& packed) {
   const double start = now_seconds();
-  std::vector<compute::TrainSample> samples;
-  for (const Trajectory& t : batch) samples.push_back({t.tokens, t.response_mask, {}, {}, {}});
-  std::vector<std::vector<float>> found;
-  COHORT_TRY(engine.log_probs(samples, found, compute::AdapterUse::off));
+  COHORT_ASSIGN(const auto found,
+                log_probs_of(engine, pointers_to(batch), compute::AdapterUse::off));
   for (const std::vector<float>& row : found)
     packed.ref_logp.insert(packed.ref_logp.end(), row.begin(), row.end());
   return now_seconds() - start;
@@ -51,10 +56,7 @@ Expected<double> compute_reference(compute::TrainEngine& engine,
 Expected<OldLogProbs> recompute_old(compute::TrainEngine& engine,
                                     const std::vector<Trajectory>& batch, PackedBatch& packed) {
   const double start = now_seconds();
-  std::vector<compute::TrainSample> samples;
-  for (const Trajectory& t : batch) samples.push_back({t.tokens, t.response_mask, {}, {}, {}});
-  std::vector<std::vector<float>> found;
-  COHORT_TRY(engine.log_probs(samples, found));
+  COHORT_ASSIGN(const auto found, log_probs_of(engine, pointers_to(batch)));
   OldLogProbs result;
   double tokens = 0;
   for (size_t i = 0; i < batch.size(); ++i) {
@@ -200,8 +202,8 @@ Expected<void> PolicyUpdater::run_epochs(compute::TrainEngine& engine, const Epo
   compute::LossFactory loss = make_policy_loss(config_);
   FirstPass first_pass(config_);
   const Rng rng = picks_rng(config_);
-  auto mini_batch = static_cast<size_t>(config_.derived.optimizer_batch);
-  const auto batches = run.batch.optimizer_batches(mini_batch);
+  const auto batches =
+      run.batch.optimizer_batches(static_cast<size_t>(config_.derived.optimizer_batch));
   for (int64_t epoch = 0; epoch < config_.ppo_epochs; ++epoch) {
     for (size_t at = 0; at < batches.size(); ++at) {
       std::vector<compute::TrainSample> samples =
@@ -226,7 +228,7 @@ Expected<void> PolicyUpdater::run_epochs(compute::TrainEngine& engine, const Epo
       Expected<void> taken = done ? run.sum.take(*done) : done.error();
       if (!taken)
         return taken.error().with_context(fmt::format("epoch {}, trajectories {}..{}", epoch,
-                                                      at * mini_batch, (at + 1) * mini_batch - 1));
+                                                      batches[at].first, batches[at].second - 1));
     }
   }
   return {};
@@ -314,10 +316,6 @@ uint64_t counted_tokens(std::span<const compute::TrainSample> samples) {
   return tokens;
 }
 
-compute::TrainSample sample_of(const Trajectory& t) {
-  return {t.tokens, t.response_mask, {}, {}, {}};
-}
-
 }  // namespace
 
 // The mean over all counted tokens of the optimizer step, however it is cut: LOSS-1. Without one
@@ -330,7 +328,7 @@ Expected<UpdateReport> PolicyUpdater::imitate(compute::TrainEngine& engine, cons
   for (size_t first = 0; first < run.batch.size(); first += run.size) {
     std::vector<compute::TrainSample> samples;
     for (size_t i = first; i < std::min(run.batch.size(), first + run.size); ++i)
-      if (run.batch[i].mask_reason.empty()) samples.push_back(sample_of(run.batch[i]));
+      if (run.batch[i].mask_reason.empty()) add_samples(run.batch[i], samples);
     const double rate = algorithms::learning_rate(run.schedule, run.steps);
     ++run.steps;
     const uint64_t tokens = counted_tokens(samples);
@@ -364,15 +362,14 @@ Expected<UpdateReport> PolicyUpdater::imitate(compute::TrainEngine& engine, cons
 /// The mean loss of a counted token of held-out rows. Collective.
 Expected<UpdateReport> PolicyUpdater::measure(compute::TrainEngine& engine,
                                               const std::vector<Trajectory>& batch) {
-  std::vector<compute::TrainSample> samples;
-  for (const Trajectory& t : batch) samples.push_back(sample_of(t));
-  std::vector<std::vector<float>> found;
-  COHORT_TRY(engine.log_probs(samples, found));
-  double sum = 0;
+  COHORT_ASSIGN(const auto found, log_probs_of(engine, pointers_to(batch)));
+  double sum = 0, tokens = 0;
   for (size_t i = 0; i < batch.size(); ++i)
-    for (size_t t = 0; t < found[i].size(); ++t)
-      if (batch[i].response_mask[t] != 0) sum -= static_cast<double>(found[i][t]);
-  const auto tokens = static_cast<double>(counted_tokens(samples));
+    for (size_t t = 0; t < found[i].size(); ++t) {
+      if (batch[i].response_mask[t] == 0) continue;
+      sum -= static_cast<double>(found[i][t]);
+      ++tokens;
+    }
   UpdateReport report;
   if (tokens > 0) report.metrics.emplace_back("val/loss", sum / tokens);
   report.metrics.emplace_back("val/counted_tokens", tokens);

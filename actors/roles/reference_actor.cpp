@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/roles/context_samples.hpp"
 #include "actors/roles/weight_parts.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/failpoint.hpp"
@@ -160,11 +161,8 @@ FrozenWork frozen_log_probs(std::vector<float> proto::Trajectory::*column, bool 
   };
   work.read = [column](compute::TrainEngine& engine,
                        const std::vector<proto::Trajectory*>& wanted) -> Expected<void> {
-    std::vector<compute::TrainSample> samples;
-    for (const proto::Trajectory* t : wanted)
-      samples.push_back({t->tokens, t->response_mask, {}, {}, {}});
-    std::vector<std::vector<float>> log_probs;
-    COHORT_TRY(engine.log_probs(samples, log_probs));
+    const std::vector<const proto::Trajectory*> read(wanted.begin(), wanted.end());
+    COHORT_ASSIGN(std::vector<std::vector<float>> log_probs, log_probs_of(engine, read));
     for (size_t i = 0; i < wanted.size(); ++i) wanted[i]->*column = std::move(log_probs[i]);
     return {};
   };

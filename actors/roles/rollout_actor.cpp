@@ -364,7 +364,9 @@ void RolloutState::on_transcript(const Transcript& game) {
     auto answer = options_.tokenizer->encode(game.responses[i]);
     if (!answer) return fail_leases(*at, "tokenizer", answer.error());
     // What does not fit the context is not imitated.
-    const size_t used = episode.trajectory.tokens.size() + asked.prompt.size();
+    if (asked.begins_context) episode.context_begin = episode.trajectory.tokens.size();
+    const size_t used =
+        episode.trajectory.tokens.size() - episode.context_begin + asked.prompt.size();
     const auto limit = static_cast<size_t>(options_.sequence_length);
     if (used >= limit) return finish_episode(*at, "length", false);
     if (answer->size() > limit - used) answer->resize(limit - used);

@@ -60,7 +60,8 @@ struct RolloutOptions {
   bool is_flowing = false;
   bool keeps_cache = false;   // over such a commit
   bool is_cut = false;        // its engine is a rank of several, which commit one after the other
-  int sequence_length = 256;  // [tokens] context limit of a trajectory
+  int sequence_length = 256;  // [tokens] limit of a context: of a trajectory, but where turns are
+                              // asked anew
   std::vector<int32_t> stop_ids;          // each ends a turn
   std::vector<std::string> stop_strings;  // so does each of these texts
   size_t frame_trajectories = 32;         // a frame leaves when so many are finished, ...
@@ -111,7 +112,8 @@ class RolloutState {
     double env_asked = 0;  // > 0 while the environment has the move
     bool is_finished = false;
     bool is_scripted = false;                     // nobody samples it
-    size_t in_engine = 0;                         // tokens of it that the engine has
+    size_t context_begin = 0;                     // token from which on the policy reads
+    size_t in_engine = 0;                         // tokens from there that the engine has
     bool is_answering = false;                    // the policy has the move
     bool has_turn = false;                        // in the engine
     compute::TurnOutput partial;                  // of the open turn, from before an interruption
@@ -155,7 +157,7 @@ class RolloutState {
   EnvironmentActor take_environment(const std::string& tag);
   void open_episode(uint64_t number, OpenLease& open, size_t slot);
   std::optional<Place> place_of(uint64_t request);
-  int room_for(const proto::Trajectory& t, size_t context) const;
+  int room_for(const Episode& episode) const;
   AnswerBounds bounds_of(const std::string& tag) const;
   void begin_turn(const Place& at, const EnvTurn& turn);
   void submit_turn(const Place& at);

@@ -48,11 +48,13 @@ Expected<void> check_output(const compute::TurnOutput& output, uint64_t version)
 
 }  // namespace
 
-/// Returns how many tokens may follow a context, 0 or less for none: of the sequence, and of all
-/// that comes after the first prompt where the environment bounds that.
-int RolloutState::room_for(const proto::Trajectory& t, size_t context) const {
-  const size_t prompt = t.turns.empty() ? context : t.turns.front().response_begin;
-  return room_behind(bounds_of(t.tag), prompt, context);
+/// Returns how many tokens may follow its context with the open prompt, 0 or less for none: of the
+/// sequence, and of all that comes after the first prompt where the environment bounds that.
+int RolloutState::room_for(const Episode& episode) const {
+  const proto::Trajectory& t = episode.trajectory;
+  const size_t context = t.tokens.size() - episode.context_begin + episode.prompt_tokens.size();
+  return room_behind(bounds_of(t.tag), first_prompt(t.turns, episode.context_begin, context),
+                     context);
 }
 
 AnswerBounds RolloutState::bounds_of(const std::string& tag) const {
@@ -62,10 +64,13 @@ AnswerBounds RolloutState::bounds_of(const std::string& tag) const {
 
 void RolloutState::begin_turn(const Place& at, const EnvTurn& turn) {
   Episode& episode = *at.episode;
-  const size_t context = episode.trajectory.tokens.size() + turn.prompt.size();
-  if (room_for(episode.trajectory, context) < 1)  // ROLL: the unanswered turn is dropped
-    return finish_episode(at, "length", false);
+  if (turn.begins_context) {
+    leave_engine(at);
+    episode.context_begin = episode.trajectory.tokens.size();
+  }
   episode.prompt_tokens = turn.prompt;
+  if (room_for(episode) < 1)  // ROLL: the unanswered turn is dropped
+    return finish_episode(at, "length", false);
   episode.observation = turn.observation;
   episode.generate_started = now_seconds();
   episode.is_answering = true;
@@ -104,13 +109,15 @@ void RolloutState::submit_turn(const Place& at) {
   }
   const proto::Trajectory& t = episode.trajectory;
   const std::vector<int32_t>& sampled = episode.partial.tokens;
-  const size_t context = t.tokens.size() + episode.prompt_tokens.size();
-  const int room = room_for(t, context);
+  const size_t context = t.tokens.size() - episode.context_begin + episode.prompt_tokens.size();
+  const int room = room_for(episode);
   compute::TurnRequest request;
   request.request_id = id;
   request.kept_tokens = episode.in_engine;
   std::vector<int32_t>& append = request.append_tokens;
-  append.assign(t.tokens.begin() + static_cast<ptrdiff_t>(episode.in_engine), t.tokens.end());
+  append.assign(
+      t.tokens.begin() + static_cast<ptrdiff_t>(episode.context_begin + episode.in_engine),
+      t.tokens.end());
   append.insert(append.end(), episode.prompt_tokens.begin(), episode.prompt_tokens.end());
   append.insert(append.end(), sampled.begin(), sampled.end());
   request.max_new_tokens = answer_limit(bounds_of(t.tag), room, sampled.size());
@@ -194,6 +201,7 @@ void RolloutState::append_answer(Episode& episode, const compute::TurnOutput& ou
   turn.response_begin = turn.response_end - static_cast<uint32_t>(answer);
   turn.observation = episode.observation;
   turn.response = options_.tokenizer->decode(output.tokens);
+  turn.context_begin = static_cast<uint32_t>(episode.context_begin);
   t.turns.push_back(std::move(turn));
 }
 

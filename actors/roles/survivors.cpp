@@ -38,10 +38,11 @@ Survivors::Survivors(const config::RunConfig& config, const std::vector<Trajecto
 }
 
 std::vector<std::pair<size_t, size_t>> Survivors::optimizer_batches(size_t size) const {
+  const size_t count = (total_ + size - 1) / size;
   std::vector<std::pair<size_t, size_t>> batches;
-  for (size_t first = 0, next = 0; first < total_; first += size) {
-    const size_t begin = next;
-    while (next < places_.size() && places_[next] < first + size) ++next;
+  for (size_t i = 0, next = 0; i < count; ++i) {
+    const size_t begin = next, end = total_ * (i + 1) / count;
+    while (next < places_.size() && places_[next] < end) ++next;
     batches.emplace_back(begin, next);
   }
   return batches;

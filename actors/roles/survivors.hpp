@@ -19,8 +19,9 @@ class Survivors {
   const std::vector<double>& baselines() const { return baselines_; }
   /// Returns how many are left out: the last of their groups, or without a baseline.
   size_t lone() const { return lone_; }
-  /// Returns [first, end) into trajectories() of each optimizer batch of `size` places, in order;
-  /// empty ones too, for a learning rate moves with them.
+  /// Returns [first, end) into trajectories() of each optimizer batch, in order: as few as there
+  /// can be of at most `size` places, and none has two places more than another. Empty ones too,
+  /// for a learning rate moves with them.
   std::vector<std::pair<size_t, size_t>> optimizer_batches(size_t size) const;
 
  private:

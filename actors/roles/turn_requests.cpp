@@ -25,6 +25,11 @@ uint64_t rng_key_of(uint64_t seed, const TrajectoryKey& key) {
       .next_u64();
 }
 
+size_t first_prompt(std::span<const proto::Turn> turns, size_t context_begin, size_t context) {
+  const auto first = std::ranges::find(turns, context_begin, &proto::Turn::context_begin);
+  return first == turns.end() ? context : first->response_begin - context_begin;
+}
+
 int room_behind(const AnswerBounds& bounds, size_t first_prompt, size_t context) {
   int limit = bounds.sequence;
   if (bounds.total > 0) limit = std::min(limit, static_cast<int>(first_prompt) + bounds.total);

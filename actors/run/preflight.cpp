@@ -18,6 +18,7 @@
 #include "runtime/compute/model/lora_layout.hpp"
 #include "runtime/compute/model/model_tp.hpp"
 #include "runtime/compute/train/weight_folder.hpp"
+#include "runtime/config/env_manager.hpp"
 #include "runtime/config/role_weights.hpp"
 #include "runtime/config/roll/not_built.hpp"
 #include "runtime/job/job_json.hpp"
@@ -77,23 +78,36 @@ Expected<void> choose_world(const config::EnvTemplate& source, EnvironmentOption
   return {};
 }
 
+Expected<void> choose_prompt(const config::EnvTemplate& source, EnvironmentOptions& options) {
+  if (config::asks_anew(source)) {
+    using enum tasks::StepHistory;
+    const bool is_concat = config::env_manager_of(source) == config::EnvManager::step_concat;
+    COHORT_ASSIGN(options.step_prompt,
+                  tasks::StepPrompt::create({source.agent_system_template, source.agent_template,
+                                             is_concat ? observations : actions,
+                                             static_cast<size_t>(source.history_length)}));
+    return {};
+  }
+  tasks::PromptOptions prompt;
+  prompt.system_template = source.agent_system_template;
+  prompt.agent_template = source.agent_template;
+  prompt.shows_instructions =
+      !(source.env_config.env_instruction && source.env_config.env_instruction->empty());
+  COHORT_ASSIGN(options.prompt, tasks::PromptTemplate::create(prompt));
+  return {};
+}
+
 Expected<std::shared_ptr<const EnvironmentOptions>> make_environment(
     const config::RunConfig& config, const std::string& tag, const Preflight& plan) {
   auto entry = config.custom_envs.find(tag);
   if (entry == config.custom_envs.end())
     return Error{Errc::config, fmt::format("environment tag '{}' is not in custom_envs", tag)};
   const config::EnvTemplate& source = entry->second;
-  tasks::PromptOptions prompt;
-  prompt.system_template = source.agent_system_template;
-  prompt.agent_template = source.agent_template;
-  prompt.shows_instructions =
-      !(source.env_config.env_instruction && source.env_config.env_instruction->empty());
-  auto compiled = tasks::PromptTemplate::create(prompt);
-  if (!compiled) return compiled.error().with_context(fmt::format("custom_envs.{}", tag));
   EnvironmentOptions options;
+  if (auto compiled = choose_prompt(source, options); !compiled)
+    return compiled.error().with_context(fmt::format("custom_envs.{}", tag));
   if (auto chosen = choose_world(source, options); !chosen)
     return chosen.error().with_context(fmt::format("custom_envs.{}", tag));
-  options.prompt = std::move(*compiled);
   options.chat = plan.chat;
   options.instructions = source.env_config.env_instruction;
   options.max_response_length = static_cast<int>(source.max_tokens_per_step);

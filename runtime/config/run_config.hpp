@@ -245,8 +245,9 @@ struct EnvConfigSection {
 struct EnvTemplate {
   EnvType env_type = EnvType::frozen_lake;
   std::string env_type_name = "frozen_lake";  // as written
-  std::string env_manager_cls;                // ROLL's class; "": the trajectory manager
-  int64_t max_steps = 10;                     // turns per trajectory
+  std::string env_manager_cls;  // ROLL's class; "": the trajectory manager (env_manager.hpp)
+  int64_t history_length = 0;   // of a step manager: turns that a prompt shows, its own among them
+  int64_t max_steps = 10;       // turns per trajectory
   int64_t max_tokens_per_step =
       64;  // answer tokens per turn; after load never above the two other limits
   std::string agent_system_template;

@@ -339,7 +339,7 @@ plan::BatchOptions batch_of(const RunConfig& c) {
     batch.kind = c.pipeline == Pipeline::agentic     ? plan::BatchKind::agentic
                  : config::is_supervised(c.pipeline) ? plan::BatchKind::sft
                                                      : plan::BatchKind::rlvr;
-    batch.is_filled_up = c.pipeline == Pipeline::agentic;  // a run refuses it: not_built
+    batch.is_evenly_cut = c.pipeline == Pipeline::agentic;  // evenly cut
     batch.per_device_train_batch_size = count(t.per_device_train_batch_size);
     batch.gradient_accumulation_steps = count(t.gradient_accumulation_steps);
     batch.max_steps = count(c.max_steps);

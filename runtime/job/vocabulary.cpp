@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/config/env_manager.hpp"
 #include "runtime/tasks/demo_data.hpp"
 #include "runtime/tasks/worlds.hpp"
 
@@ -23,6 +24,7 @@ void add_world(const config::EnvTemplate& source, std::vector<std::string>& text
   const config::EnvConfigSection& e = source.env_config;
   texts.push_back(fixed_text(source.agent_system_template));
   texts.push_back(fixed_text(source.agent_template));
+  if (config::asks_anew(source)) texts.push_back("0123456789(step:, observation:, action: )\n");
   if (e.env_instruction) texts.push_back(*e.env_instruction);
   if (source.env_type == config::EnvType::plugin) {  // it may show anything
     std::string ascii = "\n";

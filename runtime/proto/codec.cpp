@@ -100,6 +100,7 @@ void write_header(const Trajectory& x, wire::Trajectory& out) {
     to->set_is_effective(turn.is_effective);
     to->set_observation(turn.observation);
     to->set_response(turn.response);
+    to->set_context_begin(turn.context_begin);
   }
 }
 
@@ -128,7 +129,8 @@ void read_header(const wire::Trajectory& in, Trajectory& x) {
   x.turns.reserve(static_cast<size_t>(in.turns_size()));
   for (const auto& turn : in.turns())
     x.turns.push_back({turn.response_begin(), turn.response_end(), turn.env_reward(),
-                       turn.is_valid(), turn.is_effective(), turn.observation(), turn.response()});
+                       turn.is_valid(), turn.is_effective(), turn.observation(), turn.response(),
+                       turn.context_begin()});
 }
 
 Error corrupt(const Trajectory& x, std::string_view what) {
@@ -175,7 +177,8 @@ Expected<void> read_columns(const wire::Trajectory& in, std::span<const std::byt
   });
   COHORT_TRY(result);
   for (const Turn& turn : x.turns)
-    if (turn.response_begin > turn.response_end || turn.response_end > x.tokens.size())
+    if (turn.context_begin > turn.response_begin || turn.response_begin > turn.response_end ||
+        turn.response_end > x.tokens.size())
       return corrupt(x, "a turn's token range is outside the tokens");
   return {};
 }

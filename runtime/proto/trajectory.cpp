@@ -56,19 +56,34 @@ bool is_demonstration(const Trajectory& trajectory) {
   });
 }
 
+std::vector<TokenRange> contexts_of(const Trajectory& trajectory) {
+  std::vector<TokenRange> contexts{{0, trajectory.tokens.size()}};
+  for (const Turn& turn : trajectory.turns) {
+    if (turn.context_begin <= contexts.back().begin) continue;
+    contexts.back().end = turn.context_begin;
+    contexts.push_back({turn.context_begin, trajectory.tokens.size()});
+  }
+  return contexts;
+}
+
 Expected<void> validate(const Trajectory& trajectory) {
   COHORT_TRY(validate_columns(trajectory));
   if (to_string(trajectory.key.kind) == "unknown") return invalid(trajectory, "unknown kind");
   if (!std::isfinite(trajectory.score)) return invalid(trajectory, "score is not finite");
   if (trajectory.weight_version_min > trajectory.weight_version_max)
     return invalid(trajectory, "weight_version_min is above weight_version_max");
-  size_t end = 0;
+  size_t end = 0, context = 0;
   for (const Turn& turn : trajectory.turns) {
     if (turn.response_begin < end || turn.response_end < turn.response_begin ||
         turn.response_end > trajectory.tokens.size())
       return invalid(trajectory,
                      fmt::format("turn range [{}, {}) of {} tokens overlaps or is outside",
                                  turn.response_begin, turn.response_end, trajectory.tokens.size()));
+    if (turn.context_begin != context && turn.context_begin != end)
+      return invalid(trajectory, fmt::format("a turn's context begins at {}, neither at {} as the "
+                                             "one before nor behind its answer at {}",
+                                             turn.context_begin, context, end));
+    context = turn.context_begin;
     end = turn.response_end;
   }
   return {};

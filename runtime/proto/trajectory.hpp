@@ -26,6 +26,9 @@ struct Turn {
   bool is_effective = false;                      // the action changed the world
   std::string observation;                        // text shown before the answer
   std::string response;                           // decoded answer text
+  /// Token from which on the policy read for this answer: 0, or where the turn's own prompt begins
+  /// if it was asked anew (a step manager), without what came before.
+  uint32_t context_begin = 0;
   bool operator==(const Turn&) const = default;
 };
 
@@ -82,9 +85,19 @@ inline bool is_left_out(const Trajectory& trajectory) {
   return trajectory.mask_reason.starts_with(k_left_out);
 }
 
+/// A range of a trajectory's tokens.
+struct TokenRange {
+  size_t begin = 0, end = 0;
+  size_t size() const { return end - begin; }
+  bool operator==(const TokenRange&) const = default;
+};
+/// Returns the contexts that the policy read and answered in, in order: each is a sequence of its
+/// own for a model. One of all tokens, but where turns were asked anew.
+std::vector<TokenRange> contexts_of(const Trajectory& trajectory);
+
 /// Checks one trajectory before it is sent and after it is received: column lengths, mask values,
 /// finite behaviour log-probs where the mask is 1, finite score, turn ranges in order and inside,
-/// version range. Returns Errc::corrupt with the key and the field.
+/// contexts that begin behind an answer, version range. Returns Errc::corrupt with the key and the field.
 Expected<void> validate(const Trajectory& trajectory);
 
 }  // namespace cohort::proto

@@ -88,6 +88,7 @@ StepResult FrozenLake::play(std::optional<Action> action) {
   if (action) {
     int next = neighbour(map_, player_, config_.is_slippery ? slip(*action) : *action);
     result.is_valid = true;
+    result.action = k_action_names[static_cast<size_t>(*action)];
     result.is_effective = next != player_;
     result.event = result.is_effective ? "moved" : "blocked";
     player_ = next;

@@ -3,13 +3,14 @@
 /// out if its template is empty) and a user message: the environment's instructions, a newline, the
 /// rendered agent template. Later turns are a user message with the rendered template alone.
 /// Earlier turns are never rendered or tokenised again. Immutable; any thread may render.
-#include <optional>
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "runtime/base/error.hpp"
 #include "runtime/tasks/dataset.hpp"
+#include "runtime/tasks/text_template.hpp"
 
 namespace cohort::tasks {
 
@@ -23,8 +24,11 @@ struct PromptOptions {
   bool shows_instructions = true;  // the environment's instructions in the first turn
 };
 
-/// Values of the placeholders {turn_idx} {observation} {actions_left} {max_response_length}
-/// {event}.
+/// What an agent_template may show.
+inline constexpr std::array<std::string_view, 5> k_placeholders{
+    "turn_idx", "observation", "actions_left", "max_response_length", "event"};
+
+/// Values of the placeholders.
 struct PromptFields {
   int turn_idx = 1;  // from 1
   std::string_view observation = {};
@@ -46,15 +50,11 @@ class PromptTemplate {
   std::string render(const PromptFields& fields) const;
 
  private:
-  struct Piece {
-    std::string text;
-    std::optional<size_t> field = {};  // of the placeholder that follows it
-  };
-  explicit PromptTemplate(PromptOptions options) : options_(std::move(options)) {}
-  Expected<void> compile();
+  PromptTemplate(PromptOptions options, TextTemplate agent)
+      : options_(std::move(options)), agent_(std::move(agent)) {}
 
   PromptOptions options_;
-  std::vector<Piece> pieces_;
+  TextTemplate agent_;
 };
 
 }  // namespace cohort::tasks

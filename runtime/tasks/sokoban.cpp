@@ -148,6 +148,7 @@ StepResult Sokoban::play(std::optional<SokobanMove> move) {
     const int placed = boxes_on_targets();
     const SokobanEvent event = move_player(room_, *move);
     result.is_valid = true;
+    result.action = parser_.names()[static_cast<size_t>(*move)];
     result.is_effective = event != SokobanEvent::blocked;
     result.event = event == SokobanEvent::pushed  ? "pushed"
                    : event == SokobanEvent::moved ? "moved"

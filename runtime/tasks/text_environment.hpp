@@ -30,6 +30,7 @@ struct StepResult {
   bool is_success = false;    // the goal is reached
   std::string stop_reason;    // "" while running, else "goal" | "hole" | "max_turns" | ...
   std::string event;          // "moved" | "blocked" | "invalid" | "goal" | "hole" | ...
+  std::string action = {};    // that was found, as a word; empty: the whole answer is it
   /// What tools said to the answer, which was no action: these messages are appended as they are,
   /// and no template of the prompt shows the observation. Empty: the answer was the world's.
   std::vector<ChatMessage> messages = {};

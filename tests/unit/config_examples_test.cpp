@@ -262,7 +262,7 @@ custom_envs:
   EXPECT_TRUE(c.derived.recompute_old_log_prob);
   EXPECT_EQ(c.derived.recompute_reason, "adv_estimator step_reinforce asks for it");
   EXPECT_TRUE(has(c.warnings, "rollout_batch_size", "batch_adjust_mode delete would"));
-  EXPECT_TRUE(has(c.warnings, "custom_envs.Guess.env_manager_cls", "can end after 1/20"));
+  EXPECT_TRUE(has(c.warnings, "custom_envs.Guess.env_manager_cls", "up to 20 of a trajectory"));
   EXPECT_TRUE(has(c.notes, "custom_envs.Swe.tool_wrapper", "not built in"));
   EXPECT_TRUE(has(c.notes, "model_name", "reads it nowhere"));
 }

@@ -155,12 +155,18 @@ TEST(ConfigLoad, WarnsAboutInertSettings) {
       {{"reference.device_mapping=[2, 3]"},
        "reference.device_mapping",
        "cards 2, 3 idle: no reference is built"},
-      {{"custom_envs.Lake.env_manager_cls=roll.x.StepEnvManager"},
+      {{"custom_envs.Lake.env_manager_cls=roll.x.StepEnvManager",
+        "custom_envs.Lake.agent_template='{current_observation}'"},
        "custom_envs.Lake.env_manager_cls",
-       "can end after 1/10 of the run"},
+       "the optimizer batch counts trajectories"},
       {{"rollout_batch_size=20"},
        "actor_train.training_args.lr_scheduler_type",
-       "= 10 optimizer steps, the run takes 12"},
+       "= 10 optimizer steps and ends early; here it has the run's 12"},
+      {{"rollout_batch_size=20"},
+       "rollout_batch_size",
+       "20 trajectories are no multiple of 8 = per_device_train_batch_size 4 x "
+       "gradient_accumulation_steps 2 x 1 train card: a step makes 3 optimizer steps of 7 or one "
+       "less, and no trajectory is copied or dropped (ROLL's batch_adjust_mode copy would)"},
       {{"num_return_sequences_in_group=8"}, "num_return_sequences_in_group", "no effect"},
       {{"norm_mean_type=group"}, "norm_mean_type", "use reward_normalization"},
   };
@@ -261,11 +267,6 @@ TEST(ConfigLoad, LoadsWhatIsNotBuilt) {
       {"kl_penalty=full", "kl_penalty", "use kl, abs, mse or k3"},
       {"max_steps=-1", "actor_train.training_args.lr_scheduler_type",
        "a rate that falls towards the end needs one"},
-      {"rollout_batch_size=20", "rollout_batch_size",
-       "20 is not a multiple of 8 = per_device_train_batch_size 4 x gradient_accumulation_steps 2 "
-       "x "
-       "1 train card, and no trajectory is copied or dropped to fill a batch (ROLL's "
-       "batch_adjust_mode copy would); nearest that work: 16, 24"},
       {"actor_train.model_args.dtype=fp16", "actor_train.model_args.dtype", "use bf16 or fp32"},
       {"actor_train.model_args.lora_target=all", "pretrain", "give a folder"},
       {"actor_infer.model_args.lora_target=all", "actor_infer.model_args.lora_target",

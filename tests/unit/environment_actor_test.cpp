@@ -66,6 +66,33 @@ TEST(EnvironmentActor, AGameThatIsOverRefusesAnotherAction) {
   EXPECT_EQ(late.error().code, Errc::protocol);
 }
 
+TEST(EnvironmentActor, AStepManagerAsksEachTurnAnew) {
+  EnvironmentOptions options = *lake_options();
+  options.prompt.reset();
+  options.step_prompt =
+      tasks::StepPrompt::create({.system_template = "",
+                                 .agent_template = "{history}{current_observation}",
+                                 .history = tasks::StepHistory::observations,
+                                 .history_length = 2})
+          .value();
+  options.instructions = "";
+  EnvironmentState game;
+  ASSERT_TRUE(game.configure(std::make_shared<const EnvironmentOptions>(options)));
+  auto first = game.on_reset(11);
+  ASSERT_TRUE(first) << first.error().detail;
+  EXPECT_TRUE(first->begins_context);
+  std::string before = first->observation;
+  for (int i = 0; i < 2; ++i) {
+    auto turn = game.on_act("nothing<|im_end|>");
+    ASSERT_TRUE(turn) << turn.error().detail;
+    EXPECT_TRUE(turn->begins_context);
+    const tasks::ChatMessage asked{"user", before + turn->observation};
+    EXPECT_EQ(turn->prompt, options.chat->opening(std::span(&asked, 1)).value());
+    before = turn->observation;
+  }
+  EXPECT_EQ(game.on_reset(11)->prompt, first->prompt) << "nothing is left of the game before";
+}
+
 TEST(EnvironmentActor, ARowIsOneQuestionAndOneAnswer) {
   auto config = config::load(test::source_path("configs/arithmetic_rlvr.yaml"), {});
   ASSERT_TRUE(config);

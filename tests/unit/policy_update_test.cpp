@@ -91,6 +91,56 @@ TEST(OldLogProbs, RecordedOnesGiveTheRatioToTheSamplingPolicy) {  // decisions/0
   EXPECT_FALSE(r.metrics.contains("time/old_log_probs_s"));
 }
 
+/// The four answers as turns: of a trajectory each, or two by two, the second of each two asked anew.
+std::vector<proto::Trajectory> turns_of_trajectories(const std::vector<proto::Trajectory>& answers,
+                                                     size_t turns) {
+  std::vector<proto::Trajectory> batch;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const proto::Trajectory& answer = answers[i];
+    if (i % turns == 0) batch.emplace_back().key.group = static_cast<uint32_t>(batch.size());
+    proto::Trajectory& t = batch.back();
+    const auto begin = static_cast<uint32_t>(t.tokens.size());
+    proto::Turn& turn = t.turns.emplace_back();
+    turn.context_begin = begin;
+    turn.response_begin = begin + 3;
+    turn.response_end = begin + static_cast<uint32_t>(answer.tokens.size());
+    turn.env_reward = static_cast<float>(answer.score);
+    const auto append = [](auto& to, const auto& from) {
+      to.insert(to.end(), from.begin(), from.end());
+    };
+    append(t.tokens, answer.tokens);
+    append(t.response_mask, answer.response_mask);
+    append(t.behavior_logp, answer.behavior_logp);
+  }
+  return batch;
+}
+
+// A context is a sequence of its own, whatever trajectory it is of.
+TEST(PolicyUpdate, TurnsThatAreAskedAnewTrainAsTrajectoriesOfTheirOwn) {
+  for (const OldLogProbs source :
+       {OldLogProbs::behavior, OldLogProbs::recomputed, OldLogProbs::first_pass}) {
+    std::map<size_t, uint64_t> hashes;
+    std::map<size_t, double> losses;
+    for (const size_t turns : {1, 2, 4}) {
+      Rig rig;
+      UpdateOptions options = options_with(source, static_cast<int64_t>(4 / turns));
+      options.config.adv_estimator = config::AdvEstimator::step_reinforce;
+      options.config.step_reward_gamma = 0;
+      options.config.loss_agg_mode = config::LossAgg::seq_mean_token_mean;
+      options.config.reward_normalization.method = catalog::NormMethod::identity;
+      PolicyUpdater updater(options);
+      const auto report = updater.update(*rig.engine, control::UpdateRequest{},
+                                         turns_of_trajectories(rig.batch(), turns));
+      ASSERT_TRUE(report) << report.error().detail;
+      hashes[turns] = report->param_hash;
+      losses[turns] = Metrics(report->metrics.begin(), report->metrics.end()).at("actor/pg_loss");
+    }
+    EXPECT_EQ(hashes[2], hashes[1]);
+    EXPECT_EQ(hashes[4], hashes[1]);
+    EXPECT_EQ(losses[2], losses[1]);
+  }
+}
+
 TEST(OldLogProbs, OfTheFirstPassMakeTheRatioOne) {
   const Result r = update_with(OldLogProbs::first_pass, 4);
   EXPECT_NEAR(r.metrics.at("actor/pg_loss"), -k_mean_advantage, 1e-6);
@@ -236,9 +286,9 @@ TEST(Masked, ATrajectoryWithoutAScoreIsAsIfItHadNotBeen) {  // REWARD-3
 }
 
 TEST(Masked, ItMovesNoOtherTrajectoryToAnotherOptimizerStep) {
-  // Batches of two: {0}, {2, 3} with 1 masked, not {0, 2}, {3}.
-  EXPECT_NE(update_with(OldLogProbs::behavior, 2, {1}).param_hash,
-            update_with(OldLogProbs::behavior, 2, {1}, true).param_hash);
+  // Batches of two: {0, 1}, {3} with 2 masked, not {0}, {1, 3}.
+  EXPECT_NE(update_with(OldLogProbs::behavior, 2, {2}).param_hash,
+            update_with(OldLogProbs::behavior, 2, {2}, true).param_hash);
   const Result all = update_with(OldLogProbs::behavior, 2, {0, 1, 2, 3});
   EXPECT_EQ(all.metrics.at("loss"), 0) << "without a survivor there is no optimizer step";
 }

@@ -49,12 +49,6 @@ TEST(Preflight, RefusesWhatIsNotBuilt) {
             "override 'custom_envs.Lake.env_type=webshop': custom_envs.Lake.env_type: webshop is "
             "not built in (built in: frozen_lake, sokoban, plugin); take Lake out of the tags of "
             "the env managers");
-  EXPECT_EQ(
-      refusal({"rollout_batch_size=20"}),
-      "override 'rollout_batch_size=20': rollout_batch_size: 20 is not a multiple of 8 = "
-      "per_device_train_batch_size 4 x gradient_accumulation_steps 2 x 1 train card, and no "
-      "trajectory is copied or dropped to fill a batch (ROLL's batch_adjust_mode copy would); "
-      "nearest that work: 16, 24");
 }
 
 TEST(Preflight, RefusesAModelThatIsNoFolder) {

@@ -37,6 +37,19 @@ std::shared_ptr<const EnvironmentOptions> lake(int max_turns) {
   return std::make_shared<const EnvironmentOptions>(std::move(options));
 }
 
+/// The same by a step manager: each turn is asked anew.
+std::shared_ptr<const EnvironmentOptions> asked_anew(int max_turns) {
+  EnvironmentOptions options = *lake(max_turns);
+  options.prompt.reset();
+  options.step_prompt = tasks::StepPrompt::create({.system_template = "",
+                                                   .agent_template = "{current_observation}",
+                                                   .history = tasks::StepHistory::actions,
+                                                   .history_length = 0})
+                            .value();
+  options.instructions = "";
+  return std::make_shared<const EnvironmentOptions>(std::move(options));
+}
+
 class RolloutActorTest : public ::testing::Test {
  protected:
   RolloutActorTest() { start({}); }
@@ -56,7 +69,7 @@ class RolloutActorTest : public ::testing::Test {
     options.tokenizer = tokenizer_;
     options.sequence_length = k_context;
     options.stop_ids = {*tokenizer_->token_id("<|im_end|>")};
-    options.environments = {{"one", lake(1)}, {"two", lake(2)}};
+    options.environments = {{"one", lake(1)}, {"two", lake(2)}, {"anew", asked_anew(3)}};
     options.card = &card_;
     options.open_engine = [this]() -> Expected<std::unique_ptr<compute::GenerationEngine>> {
       auto engine = std::make_unique<ScriptedEngine>(
@@ -233,6 +246,37 @@ TEST_F(RolloutActorTest, TokensLogProbsAndVersionsAreTheEngines) {
   for (size_t i = 0; i < tokens.size(); ++i)
     EXPECT_EQ(t.token_versions[i], i < changed ? 1U : 2U) << i;
   EXPECT_EQ(t.behavior_logp.back(), -2.F);
+}
+
+// A turn that is asked anew brings its whole prompt, and what the engine had is forgotten (GEN-3).
+TEST_F(RolloutActorTest, TurnsThatAreAskedAnewAreContextsOfTheirOwn) {
+  answer_ = tokenizer_->encode("<answer><|im_end|>").value();  // no action: the game stands still
+  start([this](RolloutOptions& options) {  // one context fits, no two
+    options.sequence_length = 21 + 2 * static_cast<int>(answer_.size());
+  });
+  serve(1);
+  auto end = ask(lease(1, 0, 1, "anew"));
+  std::vector<int32_t> tokens;
+  std::vector<uint32_t> contexts;
+  for (uint32_t turn = 0; turn < 3; ++turn) {
+    const uint64_t id = engine_->in_flight().at(0);
+    const compute::TurnRequest request = engine_->turn_of(id);
+    EXPECT_EQ(request.turn, turn);
+    EXPECT_EQ(request.kept_tokens, 0U);
+    EXPECT_EQ(request.append_tokens.size(), 21U) << "a board and its frame";
+    contexts.push_back(static_cast<uint32_t>(tokens.size()));
+    tokens.insert(tokens.end(), request.append_tokens.begin(), request.append_tokens.end());
+    tokens.insert(tokens.end(), answer_.begin(), answer_.end());
+    engine_->answer(id);
+    scheduler_.run();
+  }
+  EXPECT_EQ(end->text, "lease 1");
+  ASSERT_EQ(sent_.size(), 1U);
+  EXPECT_EQ(sent_[0].stop_reason, "max_turns");
+  EXPECT_EQ(sent_[0].tokens, tokens);
+  ASSERT_EQ(sent_[0].turns.size(), 3U);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(sent_[0].turns[i].context_begin, contexts[i]);
+  EXPECT_EQ(proto::contexts_of(sent_[0]).size(), 3U);
 }
 
 TEST_F(RolloutActorTest, ACancelEndsItsLeaseAndNoOther) {

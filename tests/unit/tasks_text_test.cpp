@@ -6,6 +6,7 @@
 #include "runtime/tasks/frozen_lake.hpp"
 #include "runtime/tasks/pattern.hpp"
 #include "runtime/tasks/prompt.hpp"
+#include "runtime/tasks/step_prompt.hpp"
 #include "runtime/tasks/tokenizer.hpp"
 #include "tests/support/lake_tokenizer.hpp"
 
@@ -165,6 +166,43 @@ TEST(Prompt, UnknownPlaceholderIsAnError) {
   auto prompt = PromptTemplate::create(
       {.system_template = "", .agent_template = "ab{turn}", .shows_instructions = true});
   EXPECT_NE(prompt.error().detail.find("offset 2: unknown placeholder {turn}"), std::string::npos);
+}
+
+// ROLL's step managers: history_length counts the turn that is asked, steps count from 1.
+TEST(StepPrompt, TellsTheLastTurns) {
+  const std::vector<PlayedTurn> played{{"A", "Up"}, {"B", "Down"}, {"C", "Left"}};
+  const auto text_of = [](StepPromptOptions options, std::string_view rules,
+                          std::span<const PlayedTurn> before, std::string_view now) {
+    return StepPrompt::create(std::move(options)).value().turn(rules, before, now, 64);
+  };
+  StepPromptOptions options{
+      .system_template = "Be brief.",
+      .agent_template =
+          "{env_instruction}|{step_count}|{history_length}|{history}|{current_step}|"
+          "{current_observation}|{max_response_length}{{}}",
+      .history = StepHistory::actions,
+      .history_length = 3};
+  EXPECT_EQ(text_of(options, "Rules.", {}, "A"),
+            (std::vector<ChatMessage>{{"system", "Be brief."}, {"user", "Rules.|0|0||1|A|64{}"}}));
+  EXPECT_EQ(text_of(options, "Rules.", played, "D").back().content,
+            "Rules.|3|2|(step:2, observation: B, action: Down), "
+            "(step:3, observation: C, action: Left)|4|D|64{}");
+  options.history_length = 0;
+  EXPECT_EQ(text_of(options, "Rules.", played, "D").back().content, "Rules.|3|0||4|D|64{}");
+
+  options = {.system_template = "",
+             .agent_template = "{history}\n{current_observation}",
+             .history = StepHistory::observations,
+             .history_length = 20};
+  EXPECT_EQ(text_of(options, "Rules.", {}, "A"),
+            (std::vector<ChatMessage>{{"user", "\nRules.\nA"}}));
+  EXPECT_EQ(text_of(options, "Rules.", played, "D").back().content, "Rules.\nA\nB\nC\nD");
+  options.agent_template = "{observation}";
+  const auto unknown = StepPrompt::create(options);
+  ASSERT_FALSE(unknown);
+  EXPECT_NE(unknown.error().detail.find("unknown placeholder {observation}; known: env_instr"),
+            std::string::npos)
+      << unknown.error().detail;
 }
 
 TEST(Tokenizer, RoundTripsADemoTurn) {

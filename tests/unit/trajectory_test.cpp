@@ -45,6 +45,7 @@ TEST(TrajectoryValidate, NamesTheKeyAndTheField) {
            {[](Trajectory& x) { x.weight_version_min = 5; }, "weight_version_min"},
            {[](Trajectory& x) { x.turns[1].response_end = 5; }, "turn range"},
            {[](Trajectory& x) { x.turns[1].response_begin = 2; }, "turn range"},
+           {[](Trajectory& x) { x.turns[1].context_begin = 2; }, "context begins at 2"},
            {[](Trajectory& x) { x.key.kind = static_cast<TrajectoryKind>(9); }, "kind"}}) {
     Trajectory x = good();
     row.harm(x);
@@ -54,6 +55,26 @@ TEST(TrajectoryValidate, NamesTheKeyAndTheField) {
     EXPECT_NE(result.error().detail.find(row.word), std::string::npos) << result.error().detail;
     EXPECT_NE(result.error().detail.find("step 3"), std::string::npos);
   }
+}
+
+TEST(Trajectory, ATurnThatIsAskedAnewBeginsAContext) {
+  Trajectory x = good();
+  EXPECT_EQ(contexts_of(x), (std::vector<TokenRange>{{0, 4}}));
+  x.tokens = {1, 2, 3, 4, 5, 6};
+  x.response_mask = {0, 1, 0, 1, 0, 1};
+  x.behavior_logp.assign(6, -1);
+  x.turns = {{1, 2, 0, true, true, "s", "a", 0},
+             {3, 4, 0, true, true, "t", "b", 2},
+             {5, 6, 1, true, true, "u", "c", 2}};  // goes on in the context of the second
+  ASSERT_TRUE(validate(x));
+  EXPECT_EQ(contexts_of(x), (std::vector<TokenRange>{{0, 2}, {2, 6}}));
+  Encoded encoded = encode_batch({&x, 1});
+  auto decoded = decode_batch(std::as_bytes(std::span(encoded.header)), encoded.columns.bytes());
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->front(), x);
+  x.turns[2].context_begin = 6;
+  encoded = encode_batch({&x, 1});
+  EXPECT_FALSE(decode_batch(std::as_bytes(std::span(encoded.header)), encoded.columns.bytes()));
 }
 
 TEST(Codec, RefusesAColumnOfTheWrongLength) {

@@ -49,7 +49,7 @@ REWARD_PART = {1: ("name", TEXT), 2: ("value", F64), 3: ("weight", F64), 4: ("de
 METRIC = {1: ("name", TEXT), 2: ("value", F64)}
 TURN = {1: ("response_begin", WHOLE), 2: ("response_end", WHOLE), 3: ("env_reward", F32),
         4: ("is_valid", TRUTH), 5: ("is_effective", TRUTH), 6: ("observation", TEXT),
-        7: ("response", TEXT)}
+        7: ("response", TEXT), 8: ("context_begin", WHOLE)}
 ABSENT = {TEXT: "", WHOLE: 0, F32: 0.0, F64: 0.0, TRUTH: False}
 
 

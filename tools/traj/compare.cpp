@@ -93,6 +93,7 @@ class Comparison {
       const proto::Turn &a = a_.turns[i], &b = b_.turns[i];
       value("response_begin", a.response_begin, b.response_begin, i);
       value("response_end", a.response_end, b.response_end, i);
+      value("context_begin", a.context_begin, b.context_begin, i);
       value("observation", a.observation, b.observation, i);
       value("response", a.response, b.response, i);
       value("env_reward", a.env_reward, b.env_reward, i);

@@ -20,7 +20,8 @@ Json turns_of(const proto::Trajectory& x) {
                      {"is_valid", turn.is_valid},
                      {"is_effective", turn.is_effective},
                      {"observation", printable(turn.observation)},
-                     {"response", printable(turn.response)}});
+                     {"response", printable(turn.response)},
+                     {"context_begin", turn.context_begin}});
   return turns;
 }
 

@@ -76,6 +76,8 @@ Expected<void> show(const ShowOptions& options) {
     fmt::print("\nturn {}  tokens {}-{}  reward {:.3f}  {}{}\n", i, turn.response_begin,
                turn.response_end, turn.env_reward, turn.is_valid ? "valid" : "invalid",
                turn.is_effective ? ", effective" : "");
+    if (turn.context_begin > 0)
+      fmt::print("context from token {} on: asked anew\n", turn.context_begin);
     print_text(i == 0 ? "prompt" : "observation", turn.observation);
     print_text("response", turn.response);
   }

@@ -111,7 +111,8 @@ std::vector<observe::TokenPart> parts_of(const proto::Trajectory& x, bool with_t
     std::string note = fmt::format("reward {:.4g}", turn.env_reward);
     if (!turn.is_valid) note += ", invalid";
     if (turn.is_valid && !turn.is_effective) note += ", no effect";
-    parts.push_back({fmt::format("turn {}, {}", i, i == 0 ? "prompt" : "observation"), false, at,
+    const bool is_prompt = i == 0 || turn.context_begin == at;  // all that the policy read
+    parts.push_back({fmt::format("turn {}, {}", i, is_prompt ? "prompt" : "observation"), false, at,
                      turn.response_begin, "", false, with_texts ? turn.observation : ""});
     parts.push_back({fmt::format("turn {}, answer", i), true, turn.response_begin,
                      turn.response_end, std::move(note), !turn.is_valid,

@@ -168,6 +168,20 @@ void complete_schedule(RunConfig& c, Findings& f, const TrainingArgs& t) {
     f.warn(train_section(c) + ".training_args.warmup_ratio", "has no effect beside warmup_steps");
 }
 
+void tell_even_batches(const RunConfig& c, Findings& f, int64_t batches) {
+  const TrainingArgs& t = c.actor_train.training_args;
+  const int64_t most = (c.derived.trajectories_per_step + batches - 1) / batches;
+  f.warn("rollout_batch_size",
+         "{} trajectories are no multiple of {} = per_device_train_batch_size {} x "
+         "gradient_accumulation_steps {} x {} train card{}: a step makes {} optimizer step{} of {}"
+         "{}, and no trajectory is copied or dropped (ROLL's batch_adjust_mode {} would)",
+         c.derived.trajectories_per_step, c.derived.optimizer_batch, t.per_device_train_batch_size,
+         t.gradient_accumulation_steps, c.derived.train_dp, c.derived.train_dp == 1 ? "" : "s",
+         batches, batches == 1 ? "" : "s", most,
+         c.derived.trajectories_per_step % batches == 0 ? "" : " or one less",
+         to_string(c.batch_adjust_mode));
+}
+
 /// docs/config.md, Batch algebra: optimizer steps per step = ppo_epochs · N / (P·A·D).
 void check_optimizer_batch(RunConfig& c, Findings& f) {
   const TrainingArgs& t = train_role(c).training_args;
@@ -184,7 +198,7 @@ void check_optimizer_batch(RunConfig& c, Findings& f) {
   if (d.trajectories_per_step == 0 || d.optimizer_batch == 0) return;
   bool is_whole = d.trajectories_per_step % d.optimizer_batch == 0;
   if (!is_whole && c.pipeline == Pipeline::rlvr) return refuse_indivisible(c, f);
-  // agentic: ROLL copies or drops trajectories to fill the last batch; not_built() refuses the run
+  // agentic: ROLL copies or drops trajectories to fill the last batch; here the batches are equal
   int64_t batches = (d.trajectories_per_step + d.optimizer_batch - 1) / d.optimizer_batch;
   const int64_t epochs = is_supervised(c.pipeline) ? 1 : c.ppo_epochs;
   d.optimizer_steps_per_step = epochs * batches;
@@ -196,9 +210,10 @@ void check_optimizer_batch(RunConfig& c, Findings& f) {
       t.lr_scheduler_type != SchedulerType::constant)
     f.warn("actor_train.training_args.lr_scheduler_type",
            "ROLL's schedule has max_steps {} x {} trajectories x ppo_epochs {} / {} = "
-           "{} optimizer steps, the run takes {}: the learning rate ends early",
+           "{} optimizer steps and ends early; here it has the run's {}",
            c.max_steps, d.trajectories_per_step, c.ppo_epochs, d.optimizer_batch, scheduled,
            d.total_optimizer_steps);
+  if (!is_whole && c.pipeline == Pipeline::agentic) tell_even_batches(c, f, batches);
 }
 
 /// The same of a critic: its own P·A·D and epochs, and ROLL's max_grad_norm.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "runtime/base/suggest.hpp"
+#include "runtime/config/env_manager.hpp"
 #include "runtime/config/roll/roll_check.hpp"
 
 namespace cohort::config {
@@ -31,37 +32,47 @@ void complete_partition(EnvManagerConfig& m, Findings& f, const std::string& nam
     f.problem(path, "{} = {}, not num_env_groups {}", arithmetic, sum, m.num_env_groups);
 }
 
-/// Problems of the template texts and of the turn budget of one environment that is played.
-void check_environment(RunConfig& c, Findings& f, const std::string& tag, EnvTemplate& e) {
-  static const std::vector<std::string> k_placeholders = {"turn_idx", "observation", "actions_left",
-                                                          "max_response_length", "event"};
-  std::string path = "custom_envs." + tag;
-  bool is_trajectory = e.env_manager_cls.empty() || e.env_manager_cls.ends_with(".TrajEnvManager");
-  if (!catalog::entry(e.env_type).is_built || !is_trajectory) return;  // its texts are its own
-  std::string_view text = e.agent_template;
-  if (text.find("{observation}") == std::string_view::npos &&
-      !f.has_problem(path + ".agent_template"))
-    f.problem(path + ".agent_template", "has no {observation}: the policy would see nothing");
+/// Problems of what an agent_template shows.
+void check_placeholders(Findings& f, const std::string& path, const EnvTemplate& e) {
+  static const std::vector<std::string> k_dialogue = {"turn_idx", "observation", "actions_left",
+                                                      "max_response_length", "event"};
+  static const std::vector<std::string> k_anew = {"env_instruction",    "history",
+                                                  "step_count",         "history_length",
+                                                  "current_step",       "current_observation",
+                                                  "max_response_length"};
+  const std::vector<std::string>& k_placeholders = asks_anew(e) ? k_anew : k_dialogue;
+  const std::string_view text = e.agent_template;
+  const std::string_view seen = asks_anew(e) ? "{current_observation}" : "{observation}";
+  if (text.find(seen) == std::string_view::npos && !f.has_problem(path))
+    f.problem(path, "has no {}: the policy would see nothing", seen);
   for (size_t open = text.find('{'); open != std::string_view::npos;
        open = text.find('{', open + 1)) {
     size_t close = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", open + 1);
     if (close == std::string_view::npos || text[close] != '}' || close == open + 1) continue;
     std::string name(text.substr(open + 1, close - open - 1));
     if (std::find(k_placeholders.begin(), k_placeholders.end(), name) == k_placeholders.end())
-      f.problem(path + ".agent_template", "unknown placeholder '{{{}}}'{}", name,
-                did_you_mean(name, k_placeholders));
+      f.problem(path, "unknown placeholder '{{{}}}'{}", name, did_you_mean(name, k_placeholders));
   }
+}
+
+/// Problems of the template texts and of the turn budget of one environment that is played.
+void check_environment(RunConfig& c, Findings& f, const std::string& tag, EnvTemplate& e) {
+  const std::string path = "custom_envs." + tag;
+  if (!catalog::entry(e.env_type).is_built || env_manager_of(e) == EnvManager::other)
+    return;  // its texts are its own
+  check_placeholders(f, path + ".agent_template", e);
   int64_t new_tokens = c.actor_infer.generating_args.max_new_tokens;
   if (e.max_tokens_per_step > new_tokens) {
     f.warn(path + ".max_tokens_per_step", "{} is cut to max_new_tokens {}", e.max_tokens_per_step,
            new_tokens);
     e.max_tokens_per_step = new_tokens;
   }
-  if (c.sequence_length > 0 && e.max_steps * e.max_tokens_per_step >= c.sequence_length)
+  const int64_t turns = asks_anew(e) ? 1 : e.max_steps;  // of one context
+  if (c.sequence_length > 0 && turns * e.max_tokens_per_step >= c.sequence_length)
     f.warn(path + ".max_steps",
            "{} turns of {} answer tokens alone fill "
            "sequence_length {}: long trajectories will be cut",
-           e.max_steps, e.max_tokens_per_step, c.sequence_length);
+           turns, e.max_tokens_per_step, c.sequence_length);
 }
 
 void check_manager(RunConfig& c, Findings& f, EnvManagerConfig& m, const std::string& name) {
@@ -84,15 +95,22 @@ void check_manager(RunConfig& c, Findings& f, EnvManagerConfig& m, const std::st
            "(recovery.straggler_factor)");
 }
 
-/// A step manager gives a sample per turn, and the schedule counts trajectories (ROLL #407).
+/// A step manager gives a sample per turn. ROLL's optimizer batch counts those while its schedule
+/// counts trajectories, so that the rate ends early (ROLL #407); here both count trajectories.
 void check_step_manager(const RunConfig& c, Findings& f, const std::string& tag,
                         const EnvTemplate& e) {
-  bool is_step = e.env_manager_cls.find("Step") != std::string::npos;
-  if (is_step && c.actor_train.training_args.lr_scheduler_type != SchedulerType::constant)
-    f.warn("custom_envs." + tag + ".env_manager_cls",
-           "gives one sample per turn, up to {} per trajectory, while the learning-rate "
-           "schedule counts trajectories: it can end after 1/{} of the run",
-           e.max_steps, e.max_steps);
+  if (!asks_anew(e)) return;
+  const std::string key = "custom_envs." + tag + ".env_manager_cls";
+  f.warn(key,
+         "a turn is a sample, up to {} of a trajectory, while the optimizer batch counts "
+         "trajectories, as rollout_batch_size and the learning-rate schedule do (ROLL's counts "
+         "turns, so that its rate ends early)",
+         e.max_steps);
+  if (!catalog::entry(c.adv_estimator).has(catalog::need::turns))
+    f.warn(key,
+           "adv_estimator {} gives every turn the advantage of its trajectory (ROLL: of its own "
+           "reward alone); gigpo and step_reinforce tell turns apart",
+           to_string(c.adv_estimator));
 }
 
 }  // namespace

@@ -235,7 +235,7 @@ void note_inert(RunConfig& c, Findings& f) {
   if (c.track_with != "tensorboard")
     f.note("track_with", "metrics.jsonl and TensorBoard files are always written");
   if (c.batch_adjust_mode != BatchAdjustMode::copy)
-    f.note("batch_adjust_mode", "no trajectory is copied or dropped: sizes must divide");
+    f.note("batch_adjust_mode", "no trajectory is copied or dropped");
 }
 
 }  // namespace cohort::config

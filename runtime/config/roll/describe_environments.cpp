@@ -1,4 +1,5 @@
 /// Keys of the environment managers and of the environments.
+#include "runtime/config/env_manager.hpp"
 #include "runtime/config/roll/describe.hpp"
 
 namespace cohort::config {
@@ -114,9 +115,19 @@ void describe_environment(Visitor& v, EnvTemplate& e) {
   v.env_type({"env_type", "environments",
               "Kind of the environment; frozen_lake, sokoban and plugin are built in."},
              e.env_type, e.env_type_name);
-  v.nullable_text({"env_manager_cls", "plan",
-                   "ROLL's class that runs it; a step manager gives one sample per turn."},
-                  e.env_manager_cls);
+  v.nullable_text(
+      {"env_manager_cls", "environments",
+       "ROLL's class that plays it. TrajEnvManager: a dialogue that grows; StepEnvManager "
+       "and StepConcatEnvManager: each turn is asked anew, and a sample of its own."},
+      e.env_manager_cls);
+  if (asks_anew(e) || v.is_listing())
+    v.key(
+        {"history_length", "environments",
+         "Step managers: turns that a prompt shows, the one that is asked among them; 0: it alone.",
+         at_least(0)},
+        e.history_length);
+  else
+    v.inert("history_length", "a dialogue that grows shows every turn");
   v.key({"max_steps", "environments", "Turns of a trajectory.", between(1, 1 << 16)}, e.max_steps);
   v.key({"max_tokens_per_step", "environments",
          "Answer tokens of a turn. The smallest of this, "
@@ -127,21 +138,19 @@ void describe_environment(Visitor& v, EnvTemplate& e) {
                   e.agent_system_template);
   v.key({"agent_template", "environments",
          "User message of a turn, with {turn_idx} {observation} {actions_left} "
-         "{max_response_length} {event}."},
+         "{max_response_length} {event}; of a step manager with {env_instruction} {history} "
+         "{history_length} {step_count} {current_step} {current_observation} "
+         "{max_response_length}."},
         e.agent_template);
   // A manager of ROLL's that shows images, or lets an agent of its own act, has keys of its own.
-  const bool is_ours = e.env_manager_cls.empty() ||
-                       e.env_manager_cls.ends_with(".TrajEnvManager") ||
-                       e.env_manager_cls.ends_with(".StepEnvManager");
-  const bool is_built = catalog::entry(e.env_type).is_built && is_ours;
+  const bool is_built =
+      catalog::entry(e.env_type).is_built && env_manager_of(e) != EnvManager::other;
   if (is_built || v.is_listing())
     describe_env_config(v, e);
   else
     v.inert("env_config", "the environment, or its manager, is not built in");
-  v.inert(
-      "use_thread_lock max_env_step_concurrent agent_runner_cls max_actions_per_traj "
-      "history_length",
-      "belongs to ROLL's environment workers");
+  v.inert("use_thread_lock max_env_step_concurrent agent_runner_cls max_actions_per_traj",
+          "belongs to ROLL's environment workers");
   if (!is_built) v.rest("belongs to an environment, or a manager, that is not built in", {});
 }
 

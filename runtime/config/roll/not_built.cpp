@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/config/env_manager.hpp"
 #include "runtime/config/role_weights.hpp"
 #include "runtime/config/train_groups.hpp"
 #include "runtime/model/lora.hpp"
@@ -215,16 +216,6 @@ void add_critic(const RunConfig& c, List& list) {
   add_schedule("critic", c.critic.training_args, list);
   list.add_if(has_adapter(c.critic.model_args), "critic.model_args.lora_target",
               "is not built in: every weight of the critic trains; remove the key");
-  const int64_t unit = c.derived.critic.optimizer_batch;
-  const int64_t trajectories = c.derived.trajectories_per_step;
-  const TrainingArgs& t = c.critic.training_args;
-  list.add_if(
-      unit > 0 && trajectories % unit != 0, "critic.training_args.gradient_accumulation_steps",
-      fmt::format("the step's {} trajectories are not a multiple of {} = critic's "
-                  "per_device_train_batch_size {} x gradient_accumulation_steps {} x {} "
-                  "cards; give numbers whose product divides {}",
-                  trajectories, unit, t.per_device_train_batch_size, t.gradient_accumulation_steps,
-                  c.critic.device_mapping.size(), trajectories));
   // Critic and policy put the same KL into the rewards, each by itself, out of what is recorded.
   const bool is_lora_reference = has_adapter(c.actor_train.model_args) && own_reference(c).empty();
   list.add_if(
@@ -298,28 +289,16 @@ void add_environments(const RunConfig& c, List& list) {
                 fmt::format("{} steps imitate scripted play, and the plugin that plays {} has "
                             "none; use 0",
                             c.warm_start.steps, tag));
-    bool is_other = !environment.env_manager_cls.empty() &&
-                    !environment.env_manager_cls.ends_with(".TrajEnvManager");
-    list.add_if(is_other, "custom_envs." + tag + ".env_manager_cls",
-                "is not built in: a trajectory is one sample (TrajEnvManager); remove the key");
+    list.add_if(env_manager_of(environment) == EnvManager::other,
+                "custom_envs." + tag + ".env_manager_cls",
+                "is not built in; use TrajEnvManager, StepEnvManager or StepConcatEnvManager");
+    list.add_if(
+        asks_anew(environment) && catalog::entry(c.adv_estimator).has(catalog::need::critic),
+        "custom_envs." + tag + ".env_manager_cls",
+        fmt::format("asks each turn anew, and {} values a trajectory in one piece; use gigpo or "
+                    "step_reinforce, or TrajEnvManager",
+                    to_string(c.adv_estimator)));
   }
-}
-
-void add_batch(const RunConfig& c, List& list) {
-  int64_t unit = c.derived.optimizer_batch;
-  if (unit == 0 || c.rollout_batch_size % unit == 0) return;
-  const TrainingArgs& t = c.actor_train.training_args;
-  int64_t below = c.rollout_batch_size / unit * unit;
-  std::string nearest = below > 0 ? fmt::format("nearest that work: {}, {}", below, below + unit)
-                                  : fmt::format("the smallest that works: {}", unit);
-  list.add(
-      "rollout_batch_size",
-      fmt::format("{} is not a multiple of {} = per_device_train_batch_size {} x "
-                  "gradient_accumulation_steps {} x {} train card{}, and no trajectory is "
-                  "copied or dropped to fill a batch (ROLL's batch_adjust_mode {} would); {}",
-                  c.rollout_batch_size, unit, t.per_device_train_batch_size,
-                  t.gradient_accumulation_steps, c.derived.train_dp,
-                  c.derived.train_dp == 1 ? "" : "s", to_string(c.batch_adjust_mode), nearest));
 }
 
 /// Rewards that are models: cards of no role that trains, one model a card.
@@ -407,7 +386,6 @@ std::vector<Note> not_built_of_roll(const RunConfig& c) {
   add_algorithm(c, list);
   add_sampling(c.actor_infer.generating_args, list);
   if (c.pipeline == Pipeline::agentic) {
-    add_batch(c, list);
     add_environments(c, list);
   }
   if (c.pipeline == Pipeline::rlvr) add_rlvr(c, list);

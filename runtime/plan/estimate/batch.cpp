@@ -110,7 +110,7 @@ Expected<void> check_optimizer_batch(const BatchOptions& x, uint64_t per_prompt)
   uint64_t per_pass = x.per_device_train_batch_size * x.train_cards;
   uint64_t batch = per_pass * x.gradient_accumulation_steps;
   uint64_t trajectories = x.rollout_batch_size * per_prompt;
-  if (trajectories % batch == 0 || x.is_filled_up) return {};
+  if (trajectories % batch == 0 || x.is_evenly_cut) return {};
   std::string what = "rollout_batch_size " + text(x.rollout_batch_size);
   if (per_prompt > 1) what += " * " + text(per_prompt) + " = " + text(trajectories);
   uint64_t unit =
@@ -216,7 +216,7 @@ void tell_steps(const BatchOptions& x, BatchPlan& plan) {
   add(plan, "optimizer steps per step", plan.optimizer_steps_per_step,
       (x.ppo_epochs > 1 ? text(x.ppo_epochs) + " epochs * " : "") + text(plan.trajectories) +
           " / " + text(plan.optimizer_batch) +
-          (plan.trajectories % plan.optimizer_batch == 0 ? "" : ", filled up as ROLL does"));
+          (plan.trajectories % plan.optimizer_batch == 0 ? "" : ", rounded up"));
 }
 
 BatchPlan plan_roll(const BatchOptions& x) {

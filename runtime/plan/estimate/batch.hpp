@@ -32,8 +32,8 @@ struct BatchOptions {
   uint64_t val_group_size = 1, val_num_env_groups = 1;
   bool has_kl = false;  // init_kl_coef > 0 or use_kl_loss: forces old log-probs and a reference
   BatchKind kind = BatchKind::agentic;
-  bool is_filled_up =
-      false;  // agentic: ROLL copies or drops trajectories where sizes do not divide
+  bool is_evenly_cut =
+      false;  // agentic: sizes that do not divide make optimizer batches of nearly one size
 
   uint64_t log_prob_batch_size = 0;                      // per rank and forward pass; 0: not given
   uint64_t infer_cards = 0, infer_tp = 1, infer_pp = 1;  // 0: no rollout cards

@@ -20,7 +20,7 @@ using Rows = std::vector<std::vector<float>>;
 
 /// One optimizer batch of the step, in the order of the update.
 struct BatchLoss {
-  std::vector<size_t> places;  // of its samples among the step's trajectories
+  std::vector<actors::ContextRange> places;  // of its samples in the step's trajectories
   std::vector<compute::TrainSample> samples;
   Rows logp;                               // of the current policy
   std::vector<std::vector<uint8_t>> mask;  // that the loss has seen
@@ -35,13 +35,18 @@ struct StepLoss {
   uint64_t empty_batches = 0;  // without a token that trains
 };
 
+std::vector<float> part_of(const std::vector<float>& row, const proto::TokenRange& tokens) {
+  return {row.begin() + static_cast<ptrdiff_t>(tokens.begin),
+          row.begin() + static_cast<ptrdiff_t>(tokens.end)};
+}
+
 struct Columns {
   std::optional<LogprobRows> old, current;
 
   /// The current policy's row of a sample: the one that was given, else the old policy's.
-  std::vector<float> logp_of(const proto::TrajectoryKey& key,
+  std::vector<float> logp_of(const proto::TrajectoryKey& key, const proto::TokenRange& tokens,
                              const compute::TrainSample& sample) const {
-    return current ? current->logp.at(key)
+    return current ? part_of(current->logp.at(key), tokens)
                    : std::vector<float>(sample.old_logp.begin(), sample.old_logp.end());
   }
 };
@@ -51,14 +56,14 @@ std::optional<BatchLoss> loss_of_batch(const config::RunConfig& config, const St
                                        const Rng& rng) {
   BatchLoss batch;
   batch.samples = actors::policy_samples(step.trajectories(), step.packed, range);
-  for (size_t i = range.first; i < range.second; ++i)
-    if (!step.packed.is_untrained(i)) batch.places.push_back(i);
+  batch.places = actors::trained_contexts(step.trajectories(), step.packed, range);
   Rows entropy;
   for (size_t i = 0; i < batch.samples.size(); ++i) {
-    const proto::TrajectoryKey& key = step.trajectories()[batch.places[i]].key;
-    batch.logp.push_back(columns.logp_of(key, batch.samples[i]));
+    const auto& [place, tokens] = batch.places[i];
+    const proto::TrajectoryKey& key = step.trajectories()[place].key;
+    batch.logp.push_back(columns.logp_of(key, tokens, batch.samples[i]));
     if (columns.current && !columns.current->entropy.empty())
-      entropy.push_back(columns.current->entropy.at(key));
+      entropy.push_back(part_of(columns.current->entropy.at(key), tokens));
   }
   actors::FirstPass first_pass(config);
   if (first_pass.is_needed() && actors::has_response(batch.samples))
@@ -139,42 +144,46 @@ void print_table(const StepLoss& found) {
 void print_trajectories(const StepLoss& found) {
   for (size_t b = 0; b < found.batches.size(); ++b) {
     const BatchLoss& batch = found.batches[b];
-    for (size_t i = 0; i < batch.samples.size(); ++i) {
-      const proto::TrajectoryKey& key = found.step.trajectories()[batch.places[i]].key;
+    for (size_t i = 0; i < batch.samples.size();) {
+      const size_t place = batch.places[i].place;
+      const proto::TrajectoryKey& key = found.step.trajectories()[place].key;
       double loss = 0, gradient = 0;
-      for (float x : batch.loss.losses[i]) loss += static_cast<double>(x);
-      for (float x : batch.loss.gradients[i]) gradient += std::abs(static_cast<double>(x));
-      const Json line{{"step", key.step},
-                      {"group", key.group},
-                      {"index", key.index},
-                      {"batch", b},
-                      {"tokens", std::ranges::count(batch.mask[i], uint8_t{1})},
-                      {"loss_sum", loss},
-                      {"gradient_abs_sum", gradient}};
+      int64_t tokens = 0;
+      for (; i < batch.samples.size() && batch.places[i].place == place; ++i) {
+        for (float x : batch.loss.losses[i]) loss += static_cast<double>(x);
+        for (float x : batch.loss.gradients[i]) gradient += std::abs(static_cast<double>(x));
+        tokens += std::ranges::count(batch.mask[i], uint8_t{1});
+      }
+      const Json line{
+          {"step", key.step}, {"group", key.group}, {"index", key.index},          {"batch", b},
+          {"tokens", tokens}, {"loss_sum", loss},   {"gradient_abs_sum", gradient}};
       fmt::print("{}\n", line.dump());
     }
   }
 }
 
 void print_sample_tokens(const StepLoss& found, const BatchLoss& batch, size_t b, size_t i) {
-  const proto::Trajectory& t = found.step.trajectories()[batch.places[i]];
+  const auto& [place, tokens] = batch.places[i];
+  const proto::Trajectory& t = found.step.trajectories()[place];
   const compute::TrainSample& sample = batch.samples[i];
-  const auto first = static_cast<size_t>(found.step.packed.cu_seqlens[batch.places[i]]);
-  for (size_t at = 0; at < t.tokens.size(); ++at) {
-    if (t.response_mask[at] == 0) continue;
+  const auto first = static_cast<size_t>(found.step.packed.cu_seqlens[place]);
+  for (size_t in_trajectory = tokens.begin; in_trajectory < tokens.end; ++in_trajectory) {
+    if (t.response_mask[in_trajectory] == 0) continue;
+    const size_t at = in_trajectory - tokens.begin;
     Json line{{"step", t.key.step},
               {"group", t.key.group},
               {"index", t.key.index},
               {"batch", b},
-              {"at", at},
-              {"token", t.tokens[at]},
+              {"at", in_trajectory},
+              {"token", t.tokens[in_trajectory]},
               {"trains", batch.mask[i][at] != 0},
               {"advantage", sample.advantages[at]},
               {"logp", batch.logp[i][at]},
               {"old_logp", sample.old_logp[at]},
-              {"behavior_logp", t.behavior_logp[at]}};
+              {"behavior_logp", t.behavior_logp[in_trajectory]}};
     if (!sample.ref_logp.empty()) line["ref_logp"] = sample.ref_logp[at];
-    if (!found.step.packed.weights.empty()) line["weight"] = found.step.packed.weights[first + at];
+    if (!found.step.packed.weights.empty())
+      line["weight"] = found.step.packed.weights[first + in_trajectory];
     line["loss"] = batch.loss.losses[i][at];
     line["gradient"] = batch.loss.gradients[i][at];
     fmt::print("{}\n", line.dump());

@@ -20,7 +20,8 @@ std::vector<Part> parts_of(const proto::Trajectory& t) {
     for (size_t begin = answer; begin < over;) {
       size_t end = begin + 1;
       while (end < over && t.token_versions[end] == t.token_versions[begin]) ++end;
-      parts.push_back({turn, answer, begin, end, end == over, t.token_versions[begin]});
+      parts.push_back({turn, answer, begin, end, end == over, t.token_versions[begin],
+                       t.turns[turn].context_begin});
       begin = end;
     }
   }
@@ -63,7 +64,7 @@ std::optional<TokenDifference> compare(const proto::Trajectory& t, const Part& p
 struct TokenReplay::State {
   struct Open {
     size_t part = 0;       // that is sampled
-    size_t in_engine = 0;  // tokens of the trajectory that the engine has
+    size_t in_engine = 0;  // tokens of the part's context that the engine has
   };
   SamplingRules rules;
   compute::GenerationEngine& engine;
@@ -83,11 +84,15 @@ struct TokenReplay::State {
     const size_t sampled = part.begin - part.answer;
     compute::TurnRequest request;
     request.request_id = first_id + slot;
-    request.append_tokens.assign(t.tokens.begin() + static_cast<ptrdiff_t>(open[slot].in_engine),
+    const auto kept = static_cast<ptrdiff_t>(part.context + open[slot].in_engine);
+    request.append_tokens.assign(t.tokens.begin() + kept,
                                  t.tokens.begin() + static_cast<ptrdiff_t>(part.begin));
     request.kept_tokens = open[slot].in_engine;
     const actors::AnswerBounds& bounds = rules.bounds.at(t.tag);
-    const int room = actors::room_behind(bounds, t.turns.front().response_begin, part.answer);
+    const auto before = std::span(t.turns).first(part.turn + 1);
+    const size_t context = part.answer - part.context;
+    const int room =
+        actors::room_behind(bounds, actors::first_prompt(before, part.context, context), context);
     request.max_new_tokens = part.ends_turn ? actors::answer_limit(bounds, room, sampled)
                                             : static_cast<int>(part.end - part.begin);
     request.stop_ids = rules.stop_ids;
@@ -128,8 +133,9 @@ struct TokenReplay::State {
                                               compute::to_string(output.stop))});
     auto difference = compare(*stretch.trajectory, part, output, rules.compares_logp);
     if (!difference && open[slot].part + 1 < stretch.parts.size()) {
-      open[slot].in_engine = part.end;
-      ++open[slot].part;
+      const bool goes_on = stretch.parts[++open[slot].part].context == part.context;
+      open[slot].in_engine = goes_on ? part.end - part.context : 0;
+      if (!goes_on) engine.finish(output.request_id);
       return submit(slot);
     }
     if (difference) engine.finish(output.request_id);

@@ -36,6 +36,7 @@ struct Part {
   size_t begin = 0, end = 0;  // positions in the trajectory
   bool ends_turn = false;
   uint32_t version = 0;
+  size_t context = 0;  // where what the policy read begins
 };
 /// Returns the sampled tokens of a trajectory in order, cut where a turn or a policy ends.
 std::vector<Part> parts_of(const proto::Trajectory& t);
