@@ -107,6 +107,59 @@ TEST_F(TrajReplay, AsynchronousAndKilledRunsAreProved) {
   expect_equal(replay(test::run_folder(resumed)), "replay: 4 of 4 steps equal");
 }
 
+/// Under a step manager: each turn is asked anew, and gigpo credits it.
+std::vector<std::string> asked_anew(const TempFolder& folder,
+                                    const std::vector<std::string>& more = {}) {
+  std::vector<std::string> overrides = {"adv_estimator=gigpo", "sequence_length=192"};
+  for (const char* tag : {"FrozenLake", "FrozenLakeHoles"}) {
+    const std::string entry = std::string("custom_envs.") + tag;
+    overrides.push_back(entry + ".env_manager_cls=x.StepEnvManager");
+    overrides.push_back("++" + entry + ".history_length=2");
+    overrides.push_back(entry + ".agent_template='{history}{current_observation}'");
+  }
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  return test::tiny_run(folder, overrides);
+}
+
+TEST_F(TrajReplay, TurnsThatAreAskedAnewAreProvedOverCardsAndKills) {
+  const std::string run = run_of(asked_anew(folder_));
+  expect_equal(replay(run), "replay: 4 of 4 steps equal");
+  expect_equal(replay(run, {"--rollout"}), "replay: 224 of 224 trajectories equal");
+  const Said exported = said_by({"export", "--jsonl", "-", run});
+  size_t contexts = 0;
+  for (const json& line : exported.lines())
+    for (const json& turn : line.at("turns"))
+      contexts += turn.at("context_begin").get<size_t>() > 0 ? 1 : 0;
+  EXPECT_GT(contexts, 0U) << exported.err;
+
+  const auto last_hash = [](const std::string& of) {
+    std::ifstream metrics(of + "/metrics.jsonl");
+    std::string hash;
+    for (std::string line; std::getline(metrics, line);) hash = json::parse(line).at("param_hash");
+    return hash;
+  };
+  TempFolder cards, flow;
+  Process two(
+      asked_anew(cards, {"actor_train.device_mapping=list(range(0,2))",
+                         "actor_infer.device_mapping=list(range(2,4))", "num_gpus_per_node=4",
+                         "actor_train.training_args.gradient_accumulation_steps=2"}),
+      cards);
+  ASSERT_EQ(two.wait(), 0) << two.err();
+  EXPECT_EQ(last_hash(test::run_folder(two)), last_hash(run)) << "two cards each";
+
+  const std::vector<std::string> flowing = {"async.mode=fully_async", "async.depth=1.5",
+                                            "placement.offload=never"};
+  std::vector<std::string> killed = asked_anew(flow, flowing);
+  killed.insert(killed.begin(), {"/usr/bin/env", "COHORT_FAILPOINT=trainer.update:5:kill"});
+  Process victim(killed, flow);
+  EXPECT_NE(victim.wait(), 0);
+  std::vector<std::string> again = flowing;
+  again.push_back("resume_from_checkpoint=true");
+  Process resumed(asked_anew(flow, again), flow);
+  ASSERT_EQ(resumed.wait(), 0) << resumed.err();
+  expect_equal(replay(test::run_folder(resumed)), "replay: 4 of 4 steps equal");
+}
+
 TEST_F(TrajReplay, AnotherRateIsComparedWithTheRecordedUpdates) {
   const std::string run = run_of(test::tiny_run(folder_));
   const Said same = said_by({"what-if", run, "seed=42", "--steps", "2:3"});
