@@ -76,6 +76,15 @@ Expected<std::set<std::string>> matching(const std::vector<Tensor>& tensors,
   return targets;
 }
 
+/// Whether all linear layers of the blocks that `target` names are of attention.
+bool is_of_attention(const std::vector<Tensor>& tensors, const std::string& target) {
+  bool is_all = true;
+  each_module(tensors, [&](const std::string& module) {
+    if (is_hit(module, target)) is_all = is_all && module.find(".self_attn.") != module.npos;
+  });
+  return is_all;
+}
+
 Tensor half_of(const Tensor& weight, int64_t rank, bool is_a) {
   Tensor half = weight;
   half.kind = is_a ? Kind::lora_a : Kind::lora_b;
@@ -103,7 +112,6 @@ Expected<LoraShape> resolve_lora(const ModelShape& shape, LoraShape asked) {
   const auto refused = [](const std::string& what) {
     return Error{Errc::invalid_argument, "lora: " + what};
   };
-  if (shape.moe) return refused("routed experts (num_experts) have no adapters in this version");
   if (shape.mla) return refused("latent attention (kv_lora_rank) has no adapters in this version");
   constexpr int64_t k_rank_max = 65536;
   if (asked.rank < 1 || asked.rank > k_rank_max)
@@ -126,6 +134,13 @@ Expected<LoraShape> resolve_lora(const ModelShape& shape, LoraShape asked) {
         if (is_hit(module, target)) hit = {target};
       });
     }
+    if (shape.moe && std::ranges::any_of(hit, [&](const std::string& each) {
+          return !is_of_attention(tensors, each);
+        }))
+      return refused(fmt::format(
+          "target '{}' names more than attention, and beside routed experts (num_experts) only "
+          "its layers have adapters in this version: give q_proj, k_proj, v_proj and o_proj",
+          target));
     if (hit.empty())
       return refused(
           fmt::format("target '{}' is no linear layer of the blocks; there are {}, and "

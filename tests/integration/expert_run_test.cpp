@@ -148,6 +148,40 @@ TEST_P(ExpertRun, ExpertsOverTrainCardsChangeNoHash) {  // TRAIN-3
   EXPECT_EQ(verified.wait(), 0) << verified.out() << verified.err();
 }
 
+/// An adapter of attention beside routed experts: two cards train it, rollouts get A and B alone,
+/// and the merged folder is what they served.
+TEST(ExpertLora, TrainsAdaptersOfAttention) {
+  const TempFolder folder;
+  const std::string shape = "random:" + (write_shape(folder, "qwen3_moe") / "config.json").string();
+  std::string base, first, second;
+  hashes_of(addition_run(folder.path() / "a", shape, {"max_steps=1"}), folder, base);
+  const std::string under = folder.path() / "under";
+  Process exported({test::binary("actor-node"), "export", base, under}, folder);
+  ASSERT_EQ(exported.wait(), 0) << exported.err();
+  std::vector<std::string> lora = {
+      "warm_start.steps=0", "++actor_train.model_args.lora_rank=4",
+      "++actor_train.model_args.lora_target=[q_proj,k_proj,v_proj,o_proj]",
+      "actor_train.training_args.learning_rate=1.0e-2"};
+  const auto one = hashes_of(addition_run(folder.path() / "b", under, lora), folder, first);
+  ASSERT_EQ(one.size(), 3U);
+  EXPECT_NE(one.at(1), one.at(2));
+  std::vector<std::string> wide = lora;
+  wide.insert(wide.end(), {"num_gpus_per_node=4", "actor_train.device_mapping=[0,1]",
+                           "actor_infer.device_mapping=[2,3]",
+                           "actor_train.training_args.gradient_accumulation_steps=2"});
+  EXPECT_EQ(hashes_of(addition_run(folder.path() / "c", under, wide), folder, second), one);
+  const fs::path out = folder.path() / "merged";
+  Process merged({test::binary("actor-node"), "export", first, out.string(), "--merge"}, folder);
+  ASSERT_EQ(merged.wait(), 0) << merged.err();
+  EXPECT_NE(logprobs_of(out, folder), logprobs_of(under, folder));
+
+  lora[2] = "++actor_train.model_args.lora_target=all-linear";
+  Process whole(addition_run(folder.path() / "d", under, lora), folder);
+  EXPECT_NE(whole.wait(), 0);
+  EXPECT_NE(whole.err().find("target 'all-linear' names more than attention"), std::string::npos)
+      << whole.err();
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, ExpertRun, ::testing::Values("qwen3_moe", "deepseek_v3"),
                          [](const auto& param) { return std::string(param.param); });
 

@@ -192,7 +192,8 @@ TEST_P(LoraGolden, AnAdapterIsWrittenAsItIsRead) {
   fs::remove_all(folder);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LoraGolden, ::testing::Values("qwen2_all", "qwen3_some"),
+INSTANTIATE_TEST_SUITE_P(All, LoraGolden,
+                         ::testing::Values("qwen2_all", "qwen3_some", "qwen3_moe_attention"),
                          [](const auto& param) { return std::string(param.param); });
 
 void expect_finite_differences(const ModelConfig& config, const model::LoraShape& lora) {

@@ -18,6 +18,8 @@ CASES = {
     "qwen2_all": ("qwen2", dict(r=4, lora_alpha=8, target_modules="all-linear")),
     "qwen3_some": ("qwen3", dict(r=3, lora_alpha=6, use_rslora=True,
                                  target_modules=["q_proj", "v_proj", "up_proj"])),
+    "qwen3_moe_attention": ("qwen3_moe", dict(
+        r=4, lora_alpha=8, target_modules=["q_proj", "k_proj", "v_proj", "o_proj"])),
 }
 STEP = dict(lr=1e-2, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.0)
 
