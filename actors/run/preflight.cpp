@@ -26,6 +26,7 @@
 #include "runtime/job/policy.hpp"
 #include "runtime/model/hf_folder.hpp"
 #include "runtime/model/lora_file.hpp"
+#include "runtime/plugin/child/gem_spec.hpp"
 #include "runtime/plugin/child/plugin_environment.hpp"
 #include "runtime/tasks/folder_tokenizer.hpp"
 #include "runtime/tasks/frozen_lake.hpp"
@@ -53,9 +54,25 @@ tasks::WorldOptions world_of(const config::EnvTemplate& source) {
           e.action_pattern, own.dump()};
 }
 
+/// What child processes play: the user's plugin, or a world of GEM.
+Expected<plugin::PluginSpec> hosted_world(const config::EnvTemplate& source) {
+  plugin::PluginSpec spec;
+  fill_plugin_spec(source.env_config.plugin, spec);
+  spec.max_steps = static_cast<int>(source.max_steps);
+  if (config::is_of_gem(source.env_type)) {
+    COHORT_TRY(plugin::fill_gem_spec(
+        {source.env_type_name, source.env_config.plugin.args, source.tool_wrapper}, spec));
+    return spec;
+  }
+  if (source.env_config.plugin.path.empty())
+    return Error{Errc::config, "env_config.plugin: missing; give path.py:Class or path.so"};
+  spec.plugin = source.env_config.plugin.path;
+  return spec;
+}
+
 Expected<void> choose_world(const config::EnvTemplate& source, EnvironmentOptions& options) {
   using World = std::unique_ptr<tasks::Environment>;
-  if (source.env_type != config::EnvType::plugin) {
+  if (!config::is_hosted(source.env_type)) {
     const tasks::WorldOptions world = world_of(source);
     COHORT_TRY(tasks::make_world(source.env_type, world));
     options.make = [type = source.env_type, world] { return tasks::make_world(type, world); };
@@ -64,12 +81,7 @@ Expected<void> choose_world(const config::EnvTemplate& source, EnvironmentOption
       options.lake = tasks::lake_of(world, own);
     }
   } else {
-    if (source.env_config.plugin.path.empty())
-      return Error{Errc::config, "env_config.plugin: missing; give path.py:Class or path.so"};
-    plugin::PluginSpec spec;
-    spec.plugin = source.env_config.plugin.path;
-    fill_plugin_spec(source.env_config.plugin, spec);
-    spec.max_steps = static_cast<int>(source.max_steps);
+    COHORT_ASSIGN(const plugin::PluginSpec spec, hosted_world(source));
     COHORT_ASSIGN(auto worlds, plugin::open_environment(spec));
     options.is_blocking = true;
     options.reload = [worlds] { return worlds->reload(); };

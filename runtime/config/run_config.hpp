@@ -253,8 +253,17 @@ struct EnvTemplate {
   std::string agent_system_template;
   std::string agent_template;
   EnvConfigSection env_config;
+  std::string tool_wrapper = "{}";  // JSON: wrapper_args, tool_configs of a world of GEM
   bool operator==(const EnvTemplate&) const = default;
 };
+
+/// Whether the package GEM plays it (runtime/plugin/child/gem_spec.hpp).
+constexpr bool is_of_gem(EnvType x) {
+  return x == EnvType::gem || x == EnvType::roll_math || x == EnvType::roll_code ||
+         x == EnvType::roll_qa;
+}
+/// Whether child processes play it: it may show any text, and nobody has a script of it.
+constexpr bool is_hosted(EnvType x) { return x == EnvType::plugin || is_of_gem(x); }
 
 struct CardsSection {
   std::string type;                           // of plans, e.g. A2; empty: follows from the platform

@@ -26,7 +26,7 @@ void add_world(const config::EnvTemplate& source, std::vector<std::string>& text
   texts.push_back(fixed_text(source.agent_template));
   if (config::asks_anew(source)) texts.push_back("0123456789(step:, observation:, action: )\n");
   if (e.env_instruction) texts.push_back(*e.env_instruction);
-  if (source.env_type == config::EnvType::plugin) {  // it may show anything
+  if (config::is_hosted(source.env_type)) {  // it may show anything
     std::string ascii = "\n";
     for (char c = ' '; c <= '~'; ++c) ascii += c;
     texts.push_back(ascii);

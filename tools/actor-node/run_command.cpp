@@ -409,7 +409,7 @@ Expected<config::RunConfig> load(const RunCommand& command) {
   for (const auto& [name, reward] : config.rewards)
     input.overrides.push_back(fmt::format("++rewards.{}.sandbox.mode={}", name, command.sandbox));
   for (const auto& [tag, environment] : config.custom_envs)
-    if (environment.env_type == config::EnvType::plugin)
+    if (config::is_hosted(environment.env_type))
       input.overrides.push_back(
           fmt::format("++custom_envs.{}.env_config.sandbox.mode={}", tag, command.sandbox));
   return load_config(input, true);

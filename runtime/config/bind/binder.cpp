@@ -63,16 +63,17 @@ class Binder final : public Visitor {
   void rest(std::string_view reason, std::string_view foreign_names) override {
     const std::vector<std::string_view> foreign = catalog::words(foreign_names);
     std::vector<std::string> present;
-    for (const Entry& entry : frames_.back().node->entries) {
-      const std::vector<std::string>& known = frames_.back().known;
-      bool is_known = std::find(known.begin(), known.end(), entry.key) != known.end();
-      std::string near = is_known ? "" : nearest_name(entry.key, known);
-      bool is_meant = !near.empty() && edit_distance(entry.key, near) <= k_typing_error_max;
-      bool is_foreign = std::find(foreign.begin(), foreign.end(), entry.key) != foreign.end();
-      if (!is_known && !is_meant && !is_foreign) present.push_back(entry.key);
-    }
+    for (const std::string& name : unknown_names())
+      if (std::find(foreign.begin(), foreign.end(), name) == foreign.end()) present.push_back(name);
     for (const std::string& name : present) take(Key{name, "", ""});
     note_together(present, reason);
+  }
+
+  void others(std::string& json) override {
+    Node map = Node::make_map({});
+    for (const std::string& name : unknown_names())
+      if (const Entry* entry = take(Key{name, "", ""})) map.set(name, {}, entry->node());
+    json = to_json(map);
   }
 
   bool enter(const Key& key, bool) override {
@@ -104,6 +105,20 @@ class Binder final : public Visitor {
     std::string path;
     std::vector<std::string> known;  // keys of the schema in this section
   };
+
+  /// Keys of this section that no name was given for yet, and that no typing error explains.
+  std::vector<std::string> unknown_names() const {
+    const Frame& frame = frames_.back();
+    std::vector<std::string> names;
+    for (const Entry& entry : frame.node->entries) {
+      bool is_known =
+          std::find(frame.known.begin(), frame.known.end(), entry.key) != frame.known.end();
+      std::string near = is_known ? "" : nearest_name(entry.key, frame.known);
+      bool is_meant = !near.empty() && edit_distance(entry.key, near) <= k_typing_error_max;
+      if (!is_known && !is_meant) names.push_back(entry.key);
+    }
+    return names;
+  }
 
   std::string path_of(std::string_view key) const { return join_path(frames_.back().path, key); }
 

@@ -76,6 +76,12 @@ class Writer final : public Visitor {
 
   void inert(const Key&) override {}
 
+  void others(std::string& json) override {
+    auto map = parse_yaml(json, "others");  // JSON is YAML
+    if (!map) return;
+    for (const Entry& entry : map->entries) stack_.back().set(entry.key, {}, entry.node());
+  }
+
   bool is_writing() const override { return true; }
 
   bool enter(const Key& key, bool is_configured) override {

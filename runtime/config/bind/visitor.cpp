@@ -425,11 +425,15 @@ void Visitor::env_type(const Key& key, EnvType& x, std::string& name) {
     names.push_back(one.text);
   auto read = [&x, &name, names](const Node& node) -> Expected<void> {
     COHORT_TRY(read_string(node, name));
-    auto found = std::find(names.begin(), names.end(), name);
+    const auto family = std::ranges::find_if(names, [&name](std::string_view known) {
+      return known.ends_with(':') && name.starts_with(known);
+    });
+    const std::string_view row = family == names.end() ? std::string_view(name) : *family;
+    auto found = std::find(names.begin(), names.end(), row);
     std::string near = found == names.end() ? did_you_mean(name, {names.begin(), names.end()}) : "";
     if (!near.empty())
       return Error{Errc::config, fmt::format("there is no environment '{}'{}", name, near)};
-    x = catalog::find<EnvType>(name).value_or(EnvType::other);
+    x = catalog::find<EnvType>(row).value_or(EnvType::other);
     return {};
   };
   Key listed = key;
@@ -488,6 +492,8 @@ void Visitor::inert(std::string_view names, std::string_view reason) {
 void Visitor::tuning(std::string_view names, std::string_view reason) { inert(names, reason); }
 
 void Visitor::rest(std::string_view, std::string_view) {}
+
+void Visitor::others(std::string&) {}
 
 void Visitor::catalog_row(Key key, const Choice& choice, std::optional<size_t>& row,
                           std::string& written) {

@@ -70,6 +70,9 @@ class Visitor {
   /// so near a known one that it is meant, or is one of `foreign`: another engine's. The last call
   /// in a section.
   virtual void rest(std::string_view reason, std::string_view foreign);
+  /// The section's other keys are another program's: kept as a JSON object, unless a name is so
+  /// near a known one that it is meant. The last call in a section.
+  virtual void others(std::string& json);
   /// A section. Returns whether to go into it; leave() follows only then.
   virtual bool enter(const Key& key, bool is_configured) = 0;
   virtual void leave() = 0;

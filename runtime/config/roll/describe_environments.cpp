@@ -71,7 +71,17 @@ void describe_sokoban(Visitor& v, EnvConfigSection& e) {
 
 void describe_env_config(Visitor& v, EnvTemplate& x) {
   EnvConfigSection& e = x.env_config;
-  if (!v.enter({"env_config", "environments", "The environment's own settings."}, true)) return;
+  if (!v.enter({"env_config", "environments",
+                "The environment's own settings; of a world of GEM what gem.make() takes, and the "
+                "keys of its process: python, sandbox, timeout_s, workers (docs/plugins.md)."},
+               true))
+    return;
+  if (!v.is_listing() && is_of_gem(x.env_type)) {  // as gem.make() takes it
+    describe_plugin_process(v, e.plugin, "environments");
+    v.others(e.plugin.args);
+    v.leave();
+    return;
+  }
   const bool is_lake = x.env_type == EnvType::frozen_lake;
   if (!v.is_listing() && !is_lake) {
     if (x.env_type == EnvType::plugin)
@@ -113,7 +123,8 @@ void describe_env_config(Visitor& v, EnvTemplate& x) {
 
 void describe_environment(Visitor& v, EnvTemplate& e) {
   v.env_type({"env_type", "environments",
-              "Kind of the environment; frozen_lake, sokoban and plugin are built in."},
+              "Kind of the environment; docs/environments.md says which run. A name that ends with "
+              "a colon stands for all that begin with it."},
              e.env_type, e.env_type_name);
   v.nullable_text(
       {"env_manager_cls", "environments",
@@ -149,6 +160,11 @@ void describe_environment(Visitor& v, EnvTemplate& e) {
     describe_env_config(v, e);
   else
     v.inert("env_config", "the environment, or its manager, is not built in");
+  if (v.is_listing() || (is_built && is_of_gem(e.env_type)))
+    v.json_map({"tool_wrapper", "environments",
+                "Tools around a world of GEM: wrapper_args, and tool_configs with tool_id "
+                "python_code (docs/plugins.md)."},
+               e.tool_wrapper);
   v.inert("use_thread_lock max_env_step_concurrent agent_runner_cls max_actions_per_traj",
           "belongs to ROLL's environment workers");
   if (!is_built) v.rest("belongs to an environment, or a manager, that is not built in", {});

@@ -14,6 +14,7 @@
 #include "runtime/config/env_manager.hpp"
 #include "runtime/config/role_weights.hpp"
 #include "runtime/config/train_groups.hpp"
+#include "runtime/config/tree/yaml_node.hpp"
 #include "runtime/model/lora.hpp"
 
 namespace cohort::config {
@@ -269,6 +270,20 @@ void add_manager(const std::string& name, const EnvManagerConfig& m, List& list)
               fmt::format("{} is not built in; use policy", m.llm_proxy_type));
 }
 
+/// Returns the tools of a world of GEM that are not programs of this machine.
+std::vector<std::string> tools_on_servers(const EnvTemplate& environment) {
+  std::vector<std::string> names;
+  const auto wrapper = parse_yaml(environment.tool_wrapper, "tool_wrapper");  // JSON is YAML
+  const Entry* tools = wrapper ? wrapper->find("tool_configs") : nullptr;
+  if (tools == nullptr) return names;
+  for (const Node& tool : tools->node().items) {
+    const Entry* id = tool.find("tool_id");
+    const std::string name = id == nullptr ? "a tool without tool_id" : id->node().scalar;
+    if (name != "python_code") names.push_back(name);
+  }
+  return names;
+}
+
 void add_environments(const RunConfig& c, List& list) {
   std::set<std::string> played(c.train_env_manager.tags.begin(), c.train_env_manager.tags.end());
   add_manager("train_env_manager", c.train_env_manager, list);
@@ -284,11 +299,15 @@ void add_environments(const RunConfig& c, List& list) {
         fmt::format(
             "{} is not built in (built in: {}); take {} out of the tags of the env managers",
             environment.env_type_name, catalog::built_names(worlds), tag));
-    list.add_if(c.warm_start.steps > 0 && environment.env_type == EnvType::plugin,
-                "warm_start.steps",
+    list.add_if(c.warm_start.steps > 0 && is_hosted(environment.env_type), "warm_start.steps",
                 fmt::format("{} steps imitate scripted play, and the plugin that plays {} has "
                             "none; use 0",
                             c.warm_start.steps, tag));
+    for (const std::string& tool : tools_on_servers(environment))
+      list.add("custom_envs." + tag + ".tool_wrapper",
+               fmt::format("{} asks a server, and GEM's worlds run without a network; use "
+                           "python_code, or `tools` with a plugin whose sandbox.network is true",
+                           tool));
     list.add_if(env_manager_of(environment) == EnvManager::other,
                 "custom_envs." + tag + ".env_manager_cls",
                 "is not built in; use TrajEnvManager, StepEnvManager or StepConcatEnvManager");

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/plugin/child/gem_spec.hpp"
 #include "runtime/plugin/child/plugin_pool.hpp"
 #include "runtime/plugin/child/plugin_version.hpp"
 
@@ -207,7 +208,7 @@ tasks::StepResult PluginWorld::step(std::string_view response_text) {
 }  // namespace
 
 Expected<std::shared_ptr<EnvironmentSource>> open_environment(const PluginSpec& spec) {
-  if (!is_python_plugin(spec.plugin) && !is_native_plugin(spec.plugin))
+  if (!is_python_plugin(spec.plugin) && !is_native_plugin(spec.plugin) && spec.plugin != k_gem)
     return Error{Errc::config, spec.plugin + ": a plugin is path.py:Class or path.so"};
   PluginSpec file = spec;
   file.kind = PluginKind::environment;

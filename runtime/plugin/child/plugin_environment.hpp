@@ -1,9 +1,10 @@
 #pragma once
-/// Environments from plugins: path.py:Class in sandboxed Python workers, or a shared object
-/// (include/cohort/environment.h) in sandboxed hosts. An EnvironmentSource is thread-safe; an
-/// environment that it made belongs to one thread and keeps its source alive. Each environment is
-/// pinned to one worker; calls of environments of one worker take turns. reset() and step() block
-/// until the plugin has answered, at most timeout_s: an actor that plays them is detached.
+/// Environments from plugins: path.py:Class in sandboxed Python workers, a world of GEM there
+/// (gem_spec.hpp), or a shared object (include/cohort/environment.h) in sandboxed hosts. An
+/// EnvironmentSource is thread-safe; an environment that it made belongs to one thread and keeps
+/// its source alive. Each environment is pinned to one worker; calls of environments of one worker
+/// take turns. reset() and step() block until the plugin has answered, at most timeout_s: an actor
+/// that plays them is detached.
 /// PLUGIN-1: a call ends within its deadline, whatever the plugin does. PLUGIN-2: when a worker
 /// dies, the episodes it held end with is_done and stop_reason "plugin_error: <why>"; its slot is
 /// back with a new worker, on which later episodes run.

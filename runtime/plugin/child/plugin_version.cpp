@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "runtime/plugin/child/gem_spec.hpp"
 #include "runtime/plugin/code/code_scripts.hpp"
 
 namespace cohort::plugin {
@@ -80,18 +81,22 @@ bool is_shared(const fs::path& folder) {
   return folder == "/" || is_sticky || (home != nullptr && fs::equivalent(folder, home, error));
 }
 
-SandboxOptions sandbox_of(const PluginSpec& file, const std::string& path) {
+SandboxOptions sandbox_of(const PluginSpec& file) {
   SandboxOptions options;
   options.mode = file.mode;
   options.limits.memory_bytes = file.memory_bytes;
   options.readable = file.readable;
-  options.readable.push_back(
-      is_shared(fs::path(path).parent_path()) ? path : fs::path(path).parent_path().string());
   options.has_network = file.has_network;
   options.environment = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8",
                          // one order of sets in every child, and no pool of threads per child
                          "PYTHONHASHSEED=0", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1"};
   return options;
+}
+
+/// The plugin's own folder: what it imports lies beside it.
+std::string readable_of(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  return is_shared(folder) ? path : folder.string();
 }
 
 void add_once(std::vector<std::string>& folders, const fs::path& folder) {
@@ -111,24 +116,40 @@ Expected<fs::path> interpreter(const PluginSpec& file) {
                            python.string())};
 }
 
+/// An interpreter that runs the worker; `shown` is what lists of processes show of the plugin.
+Expected<LaunchSpec> python_launch(const PluginSpec& file, const std::string& shown) {
+  COHORT_ASSIGN(fs::path python, interpreter(file));
+  LaunchSpec launch;
+  launch.sandbox = sandbox_of(file);
+  // A venv's interpreter is a link: its own packages, and the installation it stands on.
+  std::error_code error;
+  add_once(launch.sandbox.readable, python.parent_path().parent_path());
+  add_once(launch.sandbox.readable, fs::canonical(python, error).parent_path().parent_path());
+  launch.preamble = worker_script();
+  launch.sandbox.argv = {python.string(),
+                         "-X",
+                         "utf8",
+                         "-B",
+                         "-c",
+                         k_boot,
+                         std::to_string(worker_script().size()),
+                         shown};
+  return launch;
+}
+
+std::string load_text(const nlohmann::ordered_json& load) {
+  return load.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 Expected<PluginVersion> python_version(const PluginSpec& file, const Named& at) {
   COHORT_ASSIGN(nlohmann::json args, options_of(file.config));
   COHORT_ASSIGN(std::string source, content_of(at.path));
   if (source.size() > k_max_source_bytes)
     return Error{Errc::config,
                  fmt::format("{}: {} bytes are no source file", at.path, source.size())};
-  COHORT_ASSIGN(fs::path python, interpreter(file));
   PluginVersion version{.fingerprint = source, .launch = {}};
-  SandboxOptions& sandbox = version.launch.sandbox;
-  sandbox = sandbox_of(file, at.path);
-  // A venv's interpreter is a link: its own packages, and the installation it stands on.
-  std::error_code error;
-  add_once(sandbox.readable, python.parent_path().parent_path());
-  add_once(sandbox.readable, fs::canonical(python, error).parent_path().parent_path());
-  version.launch.preamble = worker_script();
-  sandbox.argv = {
-      python.string(), "-X", "utf8", "-B", "-c", k_boot, std::to_string(worker_script().size()),
-      at.path};
+  COHORT_ASSIGN(version.launch, python_launch(file, at.path));
+  version.launch.sandbox.readable.push_back(readable_of(at.path));
   nlohmann::ordered_json load{{"kind", k_kinds[static_cast<size_t>(file.kind)]},
                               {"path", at.path},
                               {"name", at.name},
@@ -140,7 +161,20 @@ Expected<PluginVersion> python_version(const PluginSpec& file, const Named& at) 
     load["output_bytes_max"] = file.output_bytes_max;
     version.launch.frame_bytes_max = file.output_bytes_max + k_frame_slack_bytes;
   }
-  version.launch.load_json = load.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  version.launch.load_json = load_text(load);
+  return version;
+}
+
+/// The worker has the code (worker_gem.py): there is no file that could change.
+Expected<PluginVersion> gem_version(const PluginSpec& file) {
+  COHORT_ASSIGN(nlohmann::json args, options_of(file.config));
+  PluginVersion version{.fingerprint = file.config, .launch = {}};
+  COHORT_ASSIGN(version.launch, python_launch(file, file.plugin));
+  version.launch.load_json = load_text({{"kind", "gem"},
+                                        {"path", file.plugin},
+                                        {"args", std::move(args)},
+                                        {"has_network", file.has_network},
+                                        {"timeout_s", file.timeout_s}});
   return version;
 }
 
@@ -163,7 +197,8 @@ Expected<PluginVersion> native_version(const PluginSpec& file, const Named& at) 
   COHORT_ASSIGN(std::string host, plugin_host());
   PluginVersion version{.fingerprint = std::move(content), .launch = {}};
   SandboxOptions& sandbox = version.launch.sandbox;
-  sandbox = sandbox_of(file, at.path);
+  sandbox = sandbox_of(file);
+  sandbox.readable.push_back(readable_of(at.path));
   add_once(sandbox.readable, fs::path(host).parent_path());
   sandbox.argv = {host};
   if (file.kind == PluginKind::tool)
@@ -185,9 +220,12 @@ bool is_python_plugin(std::string_view plugin) {
 bool is_native_plugin(std::string_view plugin) { return plugin.ends_with(".so"); }
 
 Expected<PluginVersion> read_version(const PluginSpec& file) {
-  COHORT_ASSIGN(Named at, named(file.plugin));
-  auto version =
-      is_native_plugin(file.plugin) ? native_version(file, at) : python_version(file, at);
+  const auto read = [&file]() -> Expected<PluginVersion> {
+    if (file.plugin == k_gem) return gem_version(file);
+    COHORT_ASSIGN(Named at, named(file.plugin));
+    return is_native_plugin(file.plugin) ? native_version(file, at) : python_version(file, at);
+  };
+  auto version = read();
   if (!version) return version.error().with_context(file.plugin);
   version->launch.plugin = file.plugin;
   return version;

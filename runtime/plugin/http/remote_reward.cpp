@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-tasks::RewardResult failed(std::string_view reason) {
+tasks::RewardResult no_result(std::string_view reason) {
   return tasks::without_score(fmt::format("remote: {}", reason));
 }
 
@@ -27,19 +27,19 @@ tasks::RewardResult result_of(const Json& value) {
     return result;
   }
   if (!value.is_object())
-    return failed("a result is neither a number nor an object: " + value.dump().substr(0, 80));
+    return no_result("a result is neither a number nor an object: " + value.dump().substr(0, 80));
   if (auto error = value.find("error");
       error != value.end() && error->is_string() && !error->get_ref<const std::string&>().empty())
-    return failed(error->get_ref<const std::string&>());
+    return no_result(error->get_ref<const std::string&>());
   auto score = value.find("score");
   if (score == value.end() || !score->is_number())
-    return failed("a result has no number \"score\"");
+    return no_result("a result has no number \"score\"");
   result.score = score->get<double>();
   if (auto detail = value.find("detail"); detail != value.end() && detail->is_string())
     result.detail = detail->get<std::string>();
   if (auto parts = value.find("parts"); parts != value.end() && parts->is_object()) {
     for (const auto& [name, part] : parts->items()) {
-      if (!part.is_number()) return failed(fmt::format("part \"{}\" is no number", name));
+      if (!part.is_number()) return no_result(fmt::format("part \"{}\" is no number", name));
       result.parts.emplace_back(name, part.get<double>());
     }
   }
@@ -72,9 +72,9 @@ std::vector<tasks::RewardResult> remote_results(std::string_view reply, size_t c
   }
   if (list == nullptr || !list->is_array())
     return {count,
-            failed("the reply is no JSON object with a list \"results\": " + shown_reply(reply))};
+            no_result("the reply is no JSON object with a list \"results\": " + shown_reply(reply))};
   if (list->size() != count)
-    return {count, failed(fmt::format("{} results for {} rows", list->size(), count))};
+    return {count, no_result(fmt::format("{} results for {} rows", list->size(), count))};
   std::vector<tasks::RewardResult> results;
   for (const Json& item : *list) results.push_back(result_of(item));
   return results;
@@ -93,7 +93,7 @@ std::vector<tasks::RewardResult> RemoteReward::score(std::span<const tasks::Rewa
         remote_request(rows.subspan(begin, count)), [&, begin, count](Expected<std::string> reply) {
           std::vector<tasks::RewardResult> part =
               reply ? remote_results(*reply, count)
-                    : std::vector<tasks::RewardResult>(count, failed(reply.error().detail));
+                    : std::vector<tasks::RewardResult>(count, no_result(reply.error().detail));
           std::lock_guard lock(mutex_);
           std::move(part.begin(), part.end(), results.begin() + static_cast<ptrdiff_t>(begin));
           --left;

@@ -1,5 +1,6 @@
 """The child of a Python plugin: loads one reward, environment or tool and serves it. The parts
-for environments and tools (worker_world.py, worker_tool.py) come before this text.
+for environments, worlds of GEM and tools (worker_world.py, worker_gem.py, worker_tool.py) come
+before this text.
 
 Embedded in the binary (tools/cmake/embed_python.cmake), sent through the pipe; standard library
 only, Python 3.9 and later. Frames on what were stdin and stdout (plugin/child/plugin_frames.hpp);
@@ -328,7 +329,7 @@ def load_reward(module, request):
 def load(request):
     plugin.args = request.get("args") or {}
     plugin.timeout_s = request["timeout_s"]
-    module = load_module(request)
+    module = load_module(request) if "source" in request else None
     name = LOADERS[request["kind"]](module, request)
     if plugin.is_async:
         event_loop()
@@ -517,7 +518,8 @@ def send(seq, kind, payload):
         data = data[os.write(answers, data) :]
 
 
-LOADERS = {"reward": load_reward, "environment": load_environment, "tool": load_tool}
+LOADERS = {"reward": load_reward, "environment": load_environment, "tool": load_tool,
+           "gem": load_gem}
 
 
 def serve():
