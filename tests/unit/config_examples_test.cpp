@@ -254,7 +254,7 @@ custom_envs:
     env_config: {dataset_name: x.jsonl, agent_config: {agent_type: default}}
 )");
   EXPECT_EQ(c.pipeline, Pipeline::agentic);
-  EXPECT_EQ(c.custom_envs.at("Guess").env_type, EnvType::other);
+  EXPECT_EQ(c.custom_envs.at("Guess").env_type, EnvType::gem);
   EXPECT_EQ(c.custom_envs.at("Guess").env_type_name, "game:GuessTheNumber-v0");
   EXPECT_TRUE(c.actor_train.strategy_args.offload_param);
   EXPECT_EQ(c.derived.train_environments, 128 * 3);
@@ -265,6 +265,35 @@ custom_envs:
   EXPECT_TRUE(has(c.warnings, "custom_envs.Guess.env_manager_cls", "up to 20 of a trajectory"));
   EXPECT_TRUE(has(c.notes, "custom_envs.Swe.tool_wrapper", "not built in"));
   EXPECT_TRUE(has(c.notes, "model_name", "reads it nowhere"));
+}
+
+TEST(RollExamples, WorldsOfGemTakeTheirOwnKeysAndTools) {
+  const std::string text = R"(defaults: [../config/traj_envs_gem_math@_here_, ../config/traj_envs_gem_qa@_here_]
+rollout_batch_size: 8
+sequence_length: 2048
+adv_estimator: grpo
+init_kl_coef: 0
+eval_steps: 0
+math_agent_template: "{observation}\nWrite '\\boxed{{answer}}'."
+actor_train:
+  training_args: {per_device_train_batch_size: 8, lr_scheduler_type: constant}
+  device_mapping: [0]
+actor_infer: {generating_args: {max_new_tokens: 128, top_p: 1, top_k: 0}, device_mapping: [1]}
+train_env_manager: {num_env_groups: 1, group_size: 8, tags: [Tag], num_groups_partition: [1]}
+custom_envs:
+  Tag: ${gem_math.dapo_17k_with_python_code}
+  Search: ${gem_qa.HotpotQA_with_search}
+)";
+  RunConfig c = loaded(text);
+  const EnvTemplate& world = c.custom_envs.at("Tag");
+  EXPECT_EQ(world.env_type, EnvType::roll_math);
+  EXPECT_EQ(world.env_config.plugin.args,
+            R"({"max_steps":10,"dataset_name":"open-r1/DAPO-Math-17k-Processed",)"
+            R"("question_key":"prompt","answer_key":"solution"})");
+  EXPECT_NE(world.tool_wrapper.find(R"("tool_id":"python_code")"), std::string::npos);
+  EXPECT_TRUE(not_built(c).empty());
+  c = loaded(std::string(text).replace(text.find("tags: [Tag]"), 11, "tags: [Search]"));
+  EXPECT_TRUE(has(not_built(c), "custom_envs.Search.tool_wrapper", "search asks a server"));
 }
 
 TEST(RollExamples, OtherPipelines) {

@@ -277,9 +277,8 @@ TEST(ConfigLoad, LoadsWhatIsNotBuilt) {
       {"actor_infer.generating_args.stop_strings=['']", "actor_infer.generating_args.stop_strings",
        "an empty text is in every answer"},
       {"custom_envs.Lake.env_type=webshop", "custom_envs.Lake.env_type",
-       "webshop is not built in (built in: frozen_lake, sokoban, plugin)"},
-      {"custom_envs.Lake.env_type='rg:letter_counting'", "custom_envs.Lake.env_type",
-       "rg:letter_counting is not built in"},
+       "webshop is not built in (built in: frozen_lake, sokoban, roll_math, roll_code, roll_qa, "
+       "game:, plugin)"},
       {"rewards.env_return.type=detection", "rewards.env_return.type", "plugin can score"},
   };
   for (const Case& x : cases) {

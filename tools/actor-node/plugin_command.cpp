@@ -9,6 +9,7 @@
 
 #include "runtime/base/clock.hpp"
 #include "runtime/plugin/child/child_reward.hpp"
+#include "runtime/plugin/child/gem_spec.hpp"
 #include "runtime/plugin/child/plugin_environment.hpp"
 #include "runtime/plugin/tool/open_tool.hpp"
 
@@ -145,13 +146,16 @@ std::string play(tasks::Environment& world, const PluginCommand& command, Plugin
   return text;
 }
 
-Expected<PluginReport> check_environment(PluginCommand command, const plugin::PluginSpec& spec) {
+Expected<PluginReport> check_environment(PluginCommand command, plugin::PluginSpec spec) {
   if (command.answers.empty()) command.answers = {"<answer>Up</answer>"};
+  const std::string name = spec.plugin;
+  const bool is_file = name.ends_with(".so") || name.find(".py") != std::string::npos;
+  if (!is_file) COHORT_TRY(plugin::fill_gem_spec({name, spec.config, command.tool_wrapper}, spec));
   COHORT_ASSIGN(auto source, plugin::open_environment(spec));
   PluginReport report;
   auto first = source->make(), second = source->make();
   const std::string text = play(*first, command, report);
-  report.text = fmt::format("{}: environment\n{}", spec.plugin, text);
+  report.text = fmt::format("{}: environment\n{}", name, text);
   if (play(*second, command, report) != text)
     report.warnings.push_back(
         "the same seed and answers gave another episode: not deterministic; a run cannot be "
@@ -189,7 +193,10 @@ CLI::App* add_plugin_command(CLI::App& app, PluginCommand& command) {
   CLI::App* check = plugin->add_subcommand("check", "load one and try it on sample rows");
   add_reward_options(*check, command.words, "path");
   check->add_option("--rows", command.rows, "JSON lines with response, ground_truth, columns");
-  check->add_flag("--environment", command.is_environment, "it is an environment: play it");
+  check->add_flag(
+      "--environment", command.is_environment,
+      "it is an environment: play it; a class, a .so, or a world of GEM by its env_type");
+  check->add_option("--tool-wrapper", command.tool_wrapper, "of a world of GEM, a JSON object");
   check->add_flag("--tool", command.is_tool, "it is a tool: call it");
   check->add_option("--arguments", command.arguments, "of the call, a JSON object")
       ->capture_default_str();

@@ -16,6 +16,7 @@ struct PluginCommand {
   bool is_environment = false;
   bool is_tool = false;
   std::string arguments = "{}";      // of the call
+  std::string tool_wrapper = "{}";   // around a world of GEM
   uint64_t seed = 1;                 // of the episodes
   std::vector<std::string> answers;  // played in turn; empty: "<answer>Up</answer>"
 };

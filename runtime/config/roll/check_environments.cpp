@@ -47,6 +47,10 @@ void check_placeholders(Findings& f, const std::string& path, const EnvTemplate&
     f.problem(path, "has no {}: the policy would see nothing", seen);
   for (size_t open = text.find('{'); open != std::string_view::npos;
        open = text.find('{', open + 1)) {
+    if (text.substr(open).starts_with("{{")) {  // a brace of the text
+      ++open;
+      continue;
+    }
     size_t close = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", open + 1);
     if (close == std::string_view::npos || text[close] != '}' || close == open + 1) continue;
     std::string name(text.substr(open + 1, close - open - 1));

@@ -71,8 +71,8 @@ std::vector<tasks::RewardResult> remote_results(std::string_view reply, size_t c
     if (list == nullptr && value.is_object() && value.contains(name)) list = &value[name];
   }
   if (list == nullptr || !list->is_array())
-    return {count,
-            no_result("the reply is no JSON object with a list \"results\": " + shown_reply(reply))};
+    return {count, no_result("the reply is no JSON object with a list \"results\": " +
+                             shown_reply(reply))};
   if (list->size() != count)
     return {count, no_result(fmt::format("{} results for {} rows", list->size(), count))};
   std::vector<tasks::RewardResult> results;
