@@ -26,7 +26,8 @@ class Guess:
         random.seed(seed)
         self.episodes.append(seed)
         self.turn, self.number = 0, random.randint(self.low, self.high)
-        return "number %d of %d, episode %d" % (self.number, self.high, len(self.episodes)), {"suffix": "Guess."}
+        shown = (self.number, self.high, len(self.episodes))
+        return "number %d of %d, episode %d" % shown, {"suffix": "Guess."}
     def step(self, action):
         self.turn += 1
         if action == "\\boxed{%d}" % self.number:
@@ -282,7 +283,8 @@ TEST(GemTools, APythonProgramRunsInTheChildAndItsTimeIsTheTools) {
   GemVenv venv;
   GemWorld world = k_guess;
   world.tool_wrapper = R"({"wrapper_args": {"tool_success_reward": 0.25},
-      "tool_configs": [{"tool_id": "python_code", "tool_args": {"timeout": 3, "sandbox_type": "none"}}]})";
+      "tool_configs": [{"tool_id": "python_code",
+                        "tool_args": {"timeout": 3, "sandbox_type": "none"}}]})";
   EXPECT_DOUBLE_EQ(spec_of(venv, world).timeout_s, 10 + 2 * 3);
   auto source = source_of(venv, world);
   ASSERT_TRUE(source);

@@ -268,12 +268,14 @@ custom_envs:
 }
 
 TEST(RollExamples, WorldsOfGemTakeTheirOwnKeysAndTools) {
-  const std::string text = R"(defaults: [../config/traj_envs_gem_math@_here_, ../config/traj_envs_gem_qa@_here_]
+  const std::string text = R"(
+defaults: [../config/traj_envs_gem_math@_here_, ../config/traj_envs_gem_qa@_here_]
 rollout_batch_size: 8
 sequence_length: 2048
 adv_estimator: grpo
 init_kl_coef: 0
 eval_steps: 0
+pretrain: Qwen/Qwen3-0.6B
 math_agent_template: "{observation}\nWrite '\\boxed{{answer}}'."
 actor_train:
   training_args: {per_device_train_batch_size: 8, lr_scheduler_type: constant}
