@@ -47,7 +47,8 @@ TEST(Preflight, RefusesWhatIsNotBuilt) {
             "not built in; use bf16 or fp32");
   EXPECT_EQ(refusal({"custom_envs.Lake.env_type=webshop"}),
             "override 'custom_envs.Lake.env_type=webshop': custom_envs.Lake.env_type: webshop is "
-            "not built in (built in: frozen_lake, sokoban, plugin); take Lake out of the tags of "
+            "not built in (built in: frozen_lake, sokoban, roll_math, roll_code, roll_qa, game:, "
+            "plugin); take Lake out of the tags of "
             "the env managers");
 }
 
