@@ -97,7 +97,8 @@ std::vector<TokenRange> contexts_of(const Trajectory& trajectory);
 
 /// Checks one trajectory before it is sent and after it is received: column lengths, mask values,
 /// finite behaviour log-probs where the mask is 1, finite score, turn ranges in order and inside,
-/// contexts that begin behind an answer, version range. Returns Errc::corrupt with the key and the field.
+/// contexts that begin behind an answer, version range. Returns Errc::corrupt with the key and the
+/// field.
 Expected<void> validate(const Trajectory& trajectory);
 
 }  // namespace cohort::proto

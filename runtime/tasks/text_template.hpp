@@ -1,6 +1,6 @@
 #pragma once
-/// A text with {placeholders}, as Python's str.format has them; {{ and }} are braces. Immutable; any
-/// thread may render.
+/// A text with {placeholders}, as Python's str.format has them; {{ and }} are braces. Immutable;
+/// any thread may render.
 #include <optional>
 #include <span>
 #include <string>

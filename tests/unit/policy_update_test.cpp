@@ -91,7 +91,7 @@ TEST(OldLogProbs, RecordedOnesGiveTheRatioToTheSamplingPolicy) {  // decisions/0
   EXPECT_FALSE(r.metrics.contains("time/old_log_probs_s"));
 }
 
-/// The four answers as turns: of a trajectory each, or two by two, the second of each two asked anew.
+/// The four answers as turns, so many of a trajectory, each asked anew.
 std::vector<proto::Trajectory> turns_of_trajectories(const std::vector<proto::Trajectory>& answers,
                                                      size_t turns) {
   std::vector<proto::Trajectory> batch;

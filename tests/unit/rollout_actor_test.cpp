@@ -251,7 +251,7 @@ TEST_F(RolloutActorTest, TokensLogProbsAndVersionsAreTheEngines) {
 // A turn that is asked anew brings its whole prompt, and what the engine had is forgotten (GEN-3).
 TEST_F(RolloutActorTest, TurnsThatAreAskedAnewAreContextsOfTheirOwn) {
   answer_ = tokenizer_->encode("<answer><|im_end|>").value();  // no action: the game stands still
-  start([this](RolloutOptions& options) {  // one context fits, no two
+  start([this](RolloutOptions& options) {                      // one context fits, no two
     options.sequence_length = 21 + 2 * static_cast<int>(answer_.size());
   });
   serve(1);

@@ -224,8 +224,8 @@ void describe_schedule(Visitor& v, RunConfig& c) {
        "Steps that generation may run ahead of the update; 0: they take turns.", between(0, 1024)},
       c.async_generation_ratio);
   v.key({"batch_adjust_mode", "config",
-         "What ROLL does with trajectories that fill no optimizer batch. Here no trajectory is "
-         "copied or dropped: optimizer batches of one step are of one size, or one less."},
+         "What ROLL does with trajectories that fill no optimizer batch. Here none is copied or "
+         "dropped: batches are of one size, or one less."},
         c.batch_adjust_mode);
   v.key({"system_envs", "doctor",
          "Environment variables of all roles. One process runs the roles here: set them where "
