@@ -76,13 +76,26 @@ Expected<std::set<std::string>> matching(const std::vector<Tensor>& tensors,
   return targets;
 }
 
-/// Whether all linear layers of the blocks that `target` names are of attention.
-bool is_of_attention(const std::vector<Tensor>& tensors, const std::string& target) {
-  bool is_all = true;
-  each_module(tensors, [&](const std::string& module) {
-    if (is_hit(module, target)) is_all = is_all && module.find(".self_attn.") != module.npos;
-  });
-  return is_all;
+/// Whether a target means more than attention, as PEFT reads it: it takes routed experts, too.
+bool is_beside_attention(const std::vector<Tensor>& tensors, const std::string& target,
+                         bool is_pattern) {
+  if (target == "all-linear" || target == "all") return true;
+  constexpr uint64_t k_steps = 100'000;  // of one name
+  const auto regex = text::Regex::compile("\\A(?:" + target + ")\\z");
+  for (const Tensor& tensor : tensors) {
+    if (tensor.where != Where::layers) continue;
+    for (int64_t layer = tensor.first_layer; layer < tensor.end_layer; ++layer) {
+      const std::string module = without_weight(tensor_name(tensor, layer, 0));
+      if (module.find(".self_attn.") != module.npos) continue;
+      text::StepBudget budget{k_steps};
+      text::Span span{};
+      const bool is_meant =
+          is_pattern ? regex && regex->find(module, 0, span, budget) == text::Regex::Result::found
+                     : is_hit(module, target);
+      if (is_meant) return true;
+    }
+  }
+  return false;
 }
 
 Tensor half_of(const Tensor& weight, int64_t rank, bool is_a) {
@@ -134,9 +147,7 @@ Expected<LoraShape> resolve_lora(const ModelShape& shape, LoraShape asked) {
         if (is_hit(module, target)) hit = {target};
       });
     }
-    if (shape.moe && std::ranges::any_of(hit, [&](const std::string& each) {
-          return !is_of_attention(tensors, each);
-        }))
+    if (shape.moe && is_beside_attention(tensors, target, asked.is_pattern))
       return refused(fmt::format(
           "target '{}' names more than attention, and beside routed experts (num_experts) only "
           "its layers have adapters in this version: give q_proj, k_proj, v_proj and o_proj",

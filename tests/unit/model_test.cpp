@@ -163,8 +163,14 @@ TEST(Lora, TargetsAreLinearLayersByName) {
   }
   ModelShape experts = x;
   experts.moe = MoeShape{.num_experts = 4, .experts_per_token = 2, .moe_intermediate_size = 8};
-  EXPECT_NE(resolve_lora(experts, {4, 8, false, {"all"}}).error().detail.find("experts"),
-            std::string::npos);
+  for (const char* bad : {"all", "all-linear", "gate_proj", "experts.0.up_proj"}) {
+    const auto refused = resolve_lora(experts, {4, 8, false, {"q_proj", bad}});
+    ASSERT_FALSE(refused) << bad;
+    EXPECT_NE(refused.error().detail.find("beside routed experts"), std::string::npos) << bad;
+  }
+  EXPECT_FALSE(resolve_lora(experts, {4, 8, false, {".*_proj"}, true}));
+  EXPECT_EQ(resolve_lora(experts, {4, 8, false, {".*self_attn.*_proj"}, true}).value().targets,
+            (std::vector<std::string>{"k_proj", "o_proj", "q_proj", "v_proj"}));
 }
 
 Expected<LoraShape> matched(const ModelShape& x, const std::string& pattern) {
