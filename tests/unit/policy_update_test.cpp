@@ -128,9 +128,16 @@ TEST(PolicyUpdate, TurnsThatAreAskedAnewTrainAsTrajectoriesOfTheirOwn) {
       options.config.step_reward_gamma = 0;
       options.config.loss_agg_mode = config::LossAgg::seq_mean_token_mean;
       options.config.reward_normalization.method = catalog::NormMethod::identity;
+      std::vector<proto::Trajectory> answers = rig.batch();
+      if (source == OldLogProbs::recomputed) {  // a weight of each sequence
+        catalog::Correction& rules = options.config.train_infer_correction.rules;
+        rules.is_weighted = rules.is_normalized = true;
+        rules.level = catalog::CorrectionLevel::sequence;
+        answers[2].behavior_logp.back() += 0.5F;
+      }
       PolicyUpdater updater(options);
       const auto report = updater.update(*rig.engine, control::UpdateRequest{},
-                                         turns_of_trajectories(rig.batch(), turns));
+                                         turns_of_trajectories(answers, turns));
       ASSERT_TRUE(report) << report.error().detail;
       hashes[turns] = report->param_hash;
       losses[turns] = Metrics(report->metrics.begin(), report->metrics.end()).at("actor/pg_loss");

@@ -100,16 +100,16 @@ void check_manager(RunConfig& c, Findings& f, EnvManagerConfig& m, const std::st
 }
 
 /// A step manager gives a sample per turn. ROLL's optimizer batch counts those while its schedule
-/// counts trajectories, so that the rate ends early (ROLL #407); here both count trajectories.
-void check_step_manager(const RunConfig& c, Findings& f, const std::string& tag,
-                        const EnvTemplate& e) {
-  if (!asks_anew(e)) return;
-  const std::string key = "custom_envs." + tag + ".env_manager_cls";
+/// counts trajectories, so that the rate ends early (ROLL #407); here both count trajectories. Told
+/// once, at the first of `tags`, which are played by one.
+void check_step_managers(const RunConfig& c, Findings& f, const std::vector<std::string>& tags) {
+  if (tags.empty()) return;
+  const std::string key = "custom_envs." + tags.front() + ".env_manager_cls";
   f.warn(key,
          "a turn is a sample, up to {} of a trajectory, while the optimizer batch counts "
          "trajectories, as rollout_batch_size and the learning-rate schedule do (ROLL's counts "
          "turns, so that its rate ends early)",
-         e.max_steps);
+         c.custom_envs.at(tags.front()).max_steps);
   if (!catalog::entry(c.adv_estimator).has(catalog::need::turns))
     f.warn(key,
            "adv_estimator {} gives every turn the advantage of its trajectory (ROLL: of its own "
@@ -150,14 +150,16 @@ void check_environments(RunConfig& c, Findings& f) {
     check_manager(c, f, c.val_env_manager, "val_env_manager");
     played.insert(played.end(), c.val_env_manager.tags.begin(), c.val_env_manager.tags.end());
   }
+  std::vector<std::string> asked_anew;
   for (auto& [tag, environment] : c.custom_envs) {
     if (std::find(played.begin(), played.end(), tag) == played.end()) {
       f.note("custom_envs." + tag, "no environment manager plays this tag");
       continue;
     }
     check_environment(c, f, tag, environment);
-    check_step_manager(c, f, tag, environment);
+    if (asks_anew(environment)) asked_anew.push_back(tag);
   }
+  check_step_managers(c, f, asked_anew);
 }
 
 }  // namespace cohort::config
