@@ -96,6 +96,13 @@ class PythonCodeTool:
         return True, False, sandbox.subprocess_run(action[8:], ["python"], "none", None), action
 )";
 
+constexpr const char* k_search_tool = R"(class SearchTool:
+    def __init__(self, search_url=None, topk=3):
+        self.said = "%s, %d" % (search_url, topk)
+    def execute_action(self, action):
+        return action.startswith("<search>"), False, self.said, action
+)";
+
 constexpr const char* k_sandbox = R"(import os, subprocess
 
 def subprocess_run(code, command, kind, stdin=None, timeout=10):
@@ -130,6 +137,7 @@ class GemVenv {
     write("envs/math_env.py", k_math);
     write("tools/tool_env_wrapper.py", k_wrapper);
     write("tools/python_code_tool.py", k_python_tool);
+    write("tools/search_tool.py", k_search_tool);
     write("utils/sandbox.py", k_sandbox);
   }
   void write(const std::string& name, const std::string& text) const {
@@ -299,6 +307,20 @@ TEST(GemTools, APythonProgramRunsInTheChildAndItsTimeIsTheTools) {
   world.tool_wrapper = R"({"tool_configs": [{"tool_id": "search"}]})";
   EXPECT_NE(refusal_of(venv, world).find("tool_wrapper: search asks a server; use python_code"),
             std::string::npos);
+}
+
+TEST(GemTools, ASearchNeedsANetwork) {
+  GemVenv venv;
+  GemWorld world = k_guess;
+  world.tool_wrapper = R"({"tool_configs": [
+      {"tool_id": "search", "tool_args": {"search_url": "http://127.0.0.1:9/x", "topk": 2}}]})";
+  PluginSpec spec = spec_of(venv, world);
+  spec.has_network = true;
+  auto source = plugin::open_environment(spec);
+  ASSERT_TRUE(source) << source.error().detail;
+  auto game = (*source)->make();
+  game->reset(1);
+  EXPECT_EQ(game->step("<search>who").observation, "http://127.0.0.1:9/x, 2");
 }
 
 }  // namespace

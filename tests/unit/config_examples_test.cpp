@@ -294,8 +294,14 @@ custom_envs:
             R"("question_key":"prompt","answer_key":"solution"})");
   EXPECT_NE(world.tool_wrapper.find(R"("tool_id":"python_code")"), std::string::npos);
   EXPECT_TRUE(not_built(c).empty());
-  c = loaded(std::string(text).replace(text.find("tags: [Tag]"), 11, "tags: [Search]"));
+  const std::string search =
+      std::string(text).replace(text.find("tags: [Tag]"), 11, "tags: [Search]");
+  c = loaded(search);
   EXPECT_TRUE(has(not_built(c), "custom_envs.Search.tool_wrapper", "search asks a server"));
+  const auto reached =
+      load_text(search, "x.yaml", {"++custom_envs.Search.env_config.sandbox.network=true"});
+  ASSERT_TRUE(reached) << reached.error().detail;
+  EXPECT_TRUE(not_built(*reached).empty());
 }
 
 TEST(RollExamples, OtherPipelines) {

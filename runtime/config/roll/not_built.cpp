@@ -270,8 +270,9 @@ void add_manager(const std::string& name, const EnvManagerConfig& m, List& list)
               fmt::format("{} is not built in; use policy", m.llm_proxy_type));
 }
 
-/// Returns the tools of a world of GEM that are not programs of this machine.
-std::vector<std::string> tools_on_servers(const EnvTemplate& environment) {
+/// Returns the tools of a world of GEM that it cannot have: a server is asked by search alone, and
+/// where the world's sandbox has a network.
+std::vector<std::string> tools_out_of_reach(const EnvTemplate& environment) {
   std::vector<std::string> names;
   const auto wrapper = parse_yaml(environment.tool_wrapper, "tool_wrapper");  // JSON is YAML
   const Entry* tools = wrapper ? wrapper->find("tool_configs") : nullptr;
@@ -279,7 +280,8 @@ std::vector<std::string> tools_on_servers(const EnvTemplate& environment) {
   for (const Node& tool : tools->node().items) {
     const Entry* id = tool.find("tool_id");
     const std::string name = id == nullptr ? "a tool without tool_id" : id->node().scalar;
-    if (name != "python_code") names.push_back(name);
+    const bool is_reached = name == "search" && environment.env_config.plugin.sandbox.network;
+    if (name != "python_code" && !is_reached) names.push_back(name);
   }
   return names;
 }
@@ -303,11 +305,13 @@ void add_environments(const RunConfig& c, List& list) {
                 fmt::format("{} steps imitate scripted play, and the plugin that plays {} has "
                             "none; use 0",
                             c.warm_start.steps, tag));
-    for (const std::string& tool : tools_on_servers(environment))
-      list.add("custom_envs." + tag + ".tool_wrapper",
-               fmt::format("{} asks a server, and GEM's worlds run without a network; use "
-                           "python_code, or `tools` with a plugin whose sandbox.network is true",
-                           tool));
+    for (const std::string& tool : tools_out_of_reach(environment))
+      list.add(
+          "custom_envs." + tag + ".tool_wrapper",
+          fmt::format("{} asks a server: {}", tool,
+                      tool == "search" ? "set env_config.sandbox.network: true, or use python_code"
+                                       : "use python_code, or `tools` with a plugin whose "
+                                         "sandbox.network is true"));
     list.add_if(env_manager_of(environment) == EnvManager::other,
                 "custom_envs." + tag + ".env_manager_cls",
                 "is not built in; use TrajEnvManager, StepEnvManager or StepConcatEnvManager");

@@ -132,13 +132,24 @@ def make_gem(env_id, config, has_network):
     return world
 
 
-def make_gem_tools(wrapper):
+def make_gem_tools(wrapper, has_network):
     tools = []
     for one in wrapper.get("tool_configs") or ():
-        if one.get("tool_id") != "python_code":
-            raise Refusal("tool_wrapper: %s asks a server; use python_code" % one.get("tool_id"))
-        tools.append(gem_python(**(one.get("tool_args") or {})))
+        name, args = one.get("tool_id"), one.get("tool_args") or {}
+        if name == "python_code":
+            tools.append(gem_python(**args))
+        elif name == "search" and has_network:
+            tools.append(gem_search(**args))
+        else:
+            known = "python_code, or search with env_config.sandbox.network: true"
+            raise Refusal("tool_wrapper: %s asks a server; use %s" % (name, known))
     return tools
+
+
+def gem_search(**args):
+    from gem.tools.search_tool import SearchTool
+
+    return SearchTool(**args)
 
 
 def gem_python(timeout=5, **args):
@@ -232,7 +243,7 @@ def load_gem(_, request):
     wrapper = args.get("tool_wrapper") or {}
     try:
         GemState.world = make_gem(env_id, args.get("env_config") or {}, request["has_network"])
-        GemState.tools = make_gem_tools(wrapper)
+        GemState.tools = make_gem_tools(wrapper, request["has_network"])
         GemState.wrapper_args = wrapper.get("wrapper_args") or {}
         plugin.function, plugin.args, plugin.form = GemWorld, {}, "environment"
         GemWorld().reset(0)
