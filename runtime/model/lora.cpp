@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -49,17 +50,26 @@ void each_module(const std::vector<Tensor>& tensors, OnModule on_module) {
       on_module(without_weight(tensor_name(tensor, layer, 0)));
 }
 
+/// A pattern that is to match the name of a module whole.
+Expected<text::Regex> whole_name(const std::string& pattern) {
+  return text::Regex::compile("\\A(?:" + pattern + ")\\z");
+}
+
+text::Regex::Result match(const text::Regex& pattern, const std::string& module) {
+  constexpr uint64_t k_steps = 100'000;
+  text::StepBudget budget{k_steps};
+  text::Span span{};
+  return pattern.find(module, 0, span, budget);
+}
+
 /// Returns the modules that the pattern matches whole: by last part where it matches all of them.
 Expected<std::set<std::string>> matching(const std::vector<Tensor>& tensors,
                                          const std::string& pattern) {
-  constexpr uint64_t k_steps = 100'000;  // of one name
-  COHORT_ASSIGN(const text::Regex regex, text::Regex::compile("\\A(?:" + pattern + ")\\z"));
+  COHORT_ASSIGN(const text::Regex regex, whole_name(pattern));
   std::map<std::string, std::vector<std::string>> hits, all;
   bool is_too_long = false;
   each_module(tensors, [&](const std::string& module) {
-    text::StepBudget budget{k_steps};
-    text::Span span{};
-    const auto found = regex.find(module, 0, span, budget);
+    const auto found = match(regex, module);
     is_too_long = is_too_long || found == text::Regex::Result::out_of_steps;
     if (found == text::Regex::Result::found) hits[last_part(module)].push_back(module);
     all[last_part(module)].push_back(module);
@@ -77,22 +87,20 @@ Expected<std::set<std::string>> matching(const std::vector<Tensor>& tensors,
 }
 
 /// Whether a target means more than attention, as PEFT reads it: it takes routed experts, too.
-bool is_beside_attention(const std::vector<Tensor>& tensors, const std::string& target,
-                         bool is_pattern) {
+Expected<bool> is_beside_attention(const std::vector<Tensor>& tensors, const std::string& target,
+                                   bool is_pattern) {
   if (target == "all-linear" || target == "all") return true;
-  constexpr uint64_t k_steps = 100'000;  // of one name
-  const auto regex = text::Regex::compile("\\A(?:" + target + ")\\z");
+  std::optional<text::Regex> pattern;
+  if (is_pattern) {
+    COHORT_ASSIGN(pattern, whole_name(target));
+  }
   for (const Tensor& tensor : tensors) {
     if (tensor.where != Where::layers) continue;
     for (int64_t layer = tensor.first_layer; layer < tensor.end_layer; ++layer) {
       const std::string module = without_weight(tensor_name(tensor, layer, 0));
       if (module.find(".self_attn.") != module.npos) continue;
-      text::StepBudget budget{k_steps};
-      text::Span span{};
-      const bool is_meant =
-          is_pattern ? regex && regex->find(module, 0, span, budget) == text::Regex::Result::found
-                     : is_hit(module, target);
-      if (is_meant) return true;
+      if (pattern ? match(*pattern, module) == text::Regex::Result::found : is_hit(module, target))
+        return true;
     }
   }
   return false;
@@ -147,11 +155,14 @@ Expected<LoraShape> resolve_lora(const ModelShape& shape, LoraShape asked) {
         if (is_hit(module, target)) hit = {target};
       });
     }
-    if (shape.moe && is_beside_attention(tensors, target, asked.is_pattern))
-      return refused(fmt::format(
-          "target '{}' names more than attention, and beside routed experts (num_experts) only "
-          "its layers have adapters in this version: give q_proj, k_proj, v_proj and o_proj",
-          target));
+    if (shape.moe) {
+      COHORT_ASSIGN(const bool is_beside, is_beside_attention(tensors, target, asked.is_pattern));
+      if (is_beside)
+        return refused(fmt::format(
+            "target '{}' names more than attention, and beside routed experts (num_experts) only "
+            "its layers have adapters in this version: give q_proj, k_proj, v_proj and o_proj",
+            target));
+    }
     if (hit.empty())
       return refused(
           fmt::format("target '{}' is no linear layer of the blocks; there are {}, and "

@@ -1,5 +1,6 @@
 /// Worlds of GEM in their children, played against a stand-in of the package that the test writes:
-/// the five-tuple, chance, rows of local files, tools, and what a user is told when parts lack.
+/// the test asks for the five-tuple, chance, rows of local files and tools, and reads what the child
+/// says when a part lacks.
 #include <gtest/gtest.h>
 
 #include <set>

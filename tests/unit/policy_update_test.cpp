@@ -115,7 +115,7 @@ std::vector<proto::Trajectory> turns_of_trajectories(const std::vector<proto::Tr
   return batch;
 }
 
-// A context is a sequence of its own, whatever trajectory it is of.
+// The trainer takes each context as a sequence, whatever trajectory has it.
 TEST(PolicyUpdate, TurnsThatAreAskedAnewTrainAsTrajectoriesOfTheirOwn) {
   for (const OldLogProbs source :
        {OldLogProbs::behavior, OldLogProbs::recomputed, OldLogProbs::first_pass}) {

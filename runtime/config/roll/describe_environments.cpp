@@ -163,7 +163,7 @@ void describe_environment(Visitor& v, EnvTemplate& e) {
   if (v.is_listing() || (is_built && is_of_gem(e.env_type)))
     v.json_map({"tool_wrapper", "environments",
                 "Tools around a world of GEM: wrapper_args, and tool_configs with tool_id "
-                "python_code (docs/plugins.md)."},
+                "python_code or search (docs/plugins.md)."},
                e.tool_wrapper);
   v.inert("use_thread_lock max_env_step_concurrent agent_runner_cls max_actions_per_traj",
           "belongs to ROLL's environment workers");
