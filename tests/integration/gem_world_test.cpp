@@ -1,6 +1,6 @@
-/// Worlds of GEM in their children, played against a stand-in of the package that the test writes:
-/// the test asks for the five-tuple, chance, rows of local files and tools, and reads what the child
-/// says when a part lacks.
+// Worlds of GEM in their children, played against a stand-in of the package that the test writes:
+// the test asks for the five-tuple, chance, rows of local files and tools, and reads what the child
+// says when a part lacks.
 #include <gtest/gtest.h>
 
 #include <set>
