@@ -16,7 +16,8 @@ if(TARGET traj-compute)
   cohort_test(from_stream_test integration TIMEOUT 240
     SOURCES integration/from_stream_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
   cohort_test(traj_replay_test integration TIMEOUT 240
-    SOURCES integration/traj_replay_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
+    SOURCES integration/traj_replay_test.cpp
+    DEPS cohort::base cohort::plugin cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 endif()
 cohort_test(verl_run_test integration TIMEOUT 300 SOURCES integration/verl_run_test.cpp DEPS cohort::config nlohmann_json::nlohmann_json)
 cohort_test(critic_run_test integration TIMEOUT 300

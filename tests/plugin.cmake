@@ -3,6 +3,9 @@ cohort_test(plugin_frames_test unit SOURCES unit/plugin_frames_test.cpp DEPS coh
 cohort_test(python_reward_test integration SOURCES integration/python_reward_test.cpp DEPS cohort::plugin)
 cohort_test(plugin_environment_test integration SOURCES integration/plugin_environment_test.cpp DEPS cohort::plugin)
 cohort_test(gem_world_test integration SOURCES integration/gem_world_test.cpp DEPS cohort::plugin)
+find_package(nlohmann_json REQUIRED)
+cohort_test(agent_world_test integration SOURCES integration/agent_world_test.cpp
+  DEPS cohort::plugin nlohmann_json::nlohmann_json)
 cohort_test(tool_plugin_test integration SOURCES integration/tool_plugin_test.cpp DEPS cohort::plugin)
 if(TARGET cohort-plugin-host)
   find_package(nlohmann_json REQUIRED)
@@ -27,7 +30,7 @@ cohort_test(code_reward_test integration SOURCES integration/code_reward_test.cp
   DEPS cohort::plugin)
 # Heavy on processes, and some count them: one at a time.
 foreach(name sandbox_escape_test sandbox_process_test code_reward_test python_reward_test plugin_environment_test
-        reward_commands_test native_plugin_test tool_plugin_test gem_world_test)
+        reward_commands_test native_plugin_test tool_plugin_test gem_world_test agent_world_test)
   if(TEST integration.${name})
     set_tests_properties(integration.${name} PROPERTIES RESOURCE_LOCK sandbox)
   endif()

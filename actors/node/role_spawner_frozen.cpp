@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "actors/node/role_spawner.hpp"
+#include "actors/roles/hinted_teacher.hpp"
 #include "actors/roles/judge_actor.hpp"
 #include "actors/roles/reference_actor.hpp"
 #include "actors/roles/score_model.hpp"
@@ -35,7 +36,8 @@ ReferenceActor RoleSpawner::frozen(caf::actor_system& system, Role role, CardId 
     options.engine.micro_batch_tokens = 1;
   options.keeps = keeps(card);
   options.takes_turns = takes_turns(to_string(role));
-  options.work = role == Role::teacher
+  options.work = role == Role::teacher && plan.hints ? hinted_log_probs(plan.hints)
+                 : role == Role::teacher
                      ? frozen_log_probs(&proto::Trajectory::teacher_logp, false)
                      : frozen_log_probs(&proto::Trajectory::ref_logp,
                                         config::has_pairs(options_.config->pipeline));

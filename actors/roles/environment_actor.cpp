@@ -6,6 +6,7 @@
 
 #include "runtime/base/rng.hpp"
 #include "runtime/base/waits.hpp"
+#include "runtime/tasks/dialogue_text.hpp"
 
 namespace cohort::actors {
 
@@ -34,8 +35,26 @@ Expected<void> EnvironmentState::ask_anew(EnvTurn& turn) const {
   return {};
 }
 
+// A dialogue that cannot be read ends its game: what another program says is no fault of the run.
+Expected<void> EnvironmentState::ask_dialogue(EnvTurn& turn) {
+  turn.begins_context = true;
+  auto ids = [&]() -> Expected<std::vector<int32_t>> {
+    COHORT_ASSIGN(const tasks::WrittenDialogue dialogue, tasks::read_dialogue(turn.observation));
+    return options_->chat->opening(dialogue);
+  }();
+  if (ids) {
+    turn.prompt = std::move(*ids);
+    return {};
+  }
+  failure_ = "plugin_error: " + ids.error().detail;
+  COHORT_ASSIGN(const tasks::WrittenDialogue nothing, tasks::read_dialogue(""));
+  COHORT_ASSIGN(turn.prompt, options_->chat->opening(nothing));
+  return {};
+}
+
 Expected<EnvTurn> EnvironmentState::on_reset(uint64_t seed) {
   turn_ = 0;
+  failure_.clear();
   is_over_ = false;
   played_.clear();
   if (const uint64_t count = world_->seed_count(); count > 0 && seed >= count)
@@ -45,6 +64,10 @@ Expected<EnvTurn> EnvironmentState::on_reset(uint64_t seed) {
   turn.observation = world_->reset(seed);
   wait.end();
   observation_ = turn.observation;
+  if (options_->writes_dialogues) {
+    COHORT_TRY(ask_dialogue(turn));
+    return turn;
+  }
   if (options_->step_prompt) {
     COHORT_TRY(ask_anew(turn));
     return turn;
@@ -62,9 +85,11 @@ Expected<EnvTurn> EnvironmentState::on_reset(uint64_t seed) {
 
 Expected<EnvTurn> EnvironmentState::on_act(std::string_view response) {
   if (is_over_) return Error{Errc::protocol, "action for a game that is over or was never reset"};
+  if (options_->writes_dialogues) response = options_->chat->without_end(response);
   EnvTurn turn;
   Wait wait({WaitLevel::role, "a game", "a step of its environment", "its next observation"});
-  tasks::StepResult result = world_->step(response);
+  tasks::StepResult result;
+  if (failure_.empty()) result = world_->step(response);
   wait.end();
   const bool is_action = result.messages.empty();  // else tools have answered
   if (is_action) ++turn_;
@@ -80,7 +105,12 @@ Expected<EnvTurn> EnvironmentState::on_act(std::string_view response) {
   turn.is_success = result.is_success;
   turn.stop_reason = result.stop_reason;
   turn.metrics = std::move(result.metrics);
-  if (turn.is_done) return turn;
+  if (!turn.is_done && options_->writes_dialogues) COHORT_TRY(ask_dialogue(turn));
+  if (!failure_.empty()) {
+    is_over_ = turn.is_done = true;
+    turn.stop_reason = failure_;
+  }
+  if (turn.is_done || options_->writes_dialogues) return turn;
   if (is_action && options_->step_prompt) {
     const std::string_view answer = options_->chat->without_end(response);
     played_.push_back({std::exchange(observation_, turn.observation),

@@ -219,7 +219,7 @@ plan::FirstFacts critic_facts(const algorithms::ScheduleOptions& schedule,
 plan::FirstStep first_step_of(const config::RunConfig& config) {
   plan::FirstStep step;
   const auto is_half = [](const config::WorkerConfig& role) {
-    return role.model_args.dtype != config::ModelDtype::fp32;
+    return role.model_args.dtype == config::ModelDtype::bf16;
   };
   const config::ModelArgs& policy = config.actor_train.model_args;
   const std::string& folder =

@@ -257,11 +257,16 @@ void RolloutState::watch_again() {
 void RolloutState::on_watch() {
   is_watching_ = !leases_.empty();
   if (!is_watching_) return;
+  std::map<std::string, uint32_t> waiting;  // games, by tag
+  for (const auto& [number, lease] : leases_)
+    for (size_t slot = 0; slot < lease.opened; ++slot)
+      if (lease.episodes[slot].env_asked > 0) ++waiting[lease.episodes[slot].trajectory.tag];
   for (auto& [number, lease] : leases_)
     for (size_t slot = 0; slot < lease.opened; ++slot) {
       Episode& episode = lease.episodes[slot];
       if (episode.env_asked == 0) continue;
-      const double limit = options_.environments.at(episode.trajectory.tag)->wait_limit_s;
+      const std::string& tag = episode.trajectory.tag;
+      const double limit = options_.environments.at(tag)->wait_limit(waiting[tag]);
       if (now_seconds() - episode.env_asked > limit)
         return fail_leases({number, slot, &lease, &episode}, "environment",
                            {Errc::timeout, fmt::format("no answer in {} s", limit)});

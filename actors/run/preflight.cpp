@@ -54,14 +54,32 @@ tasks::WorldOptions world_of(const config::EnvTemplate& source) {
           e.action_pattern, own.dump()};
 }
 
-/// What child processes play: the user's plugin, or a world of GEM.
+/// What gem.make() of a package makes, or the agent that acts in its place.
+plugin::GemWorld world_of_package(const config::EnvTemplate& source) {
+  const config::PluginSection& p = source.env_config.plugin;
+  plugin::GemWorld world{source.env_type_name, p.args, source.tool_wrapper, p.modules,
+                         p.pythonpath};
+  const bool is_of_roll = source.env_type == config::EnvType::package;
+  if (world.modules.empty() && is_of_roll) world.modules = {"roll.pipeline.agentic.env"};
+  if (!config::has_agent_runner(source)) return world;
+  world.agent_runner = source.agent_runner_cls;
+  world.entry = nlohmann::json{{"env_type", source.env_type_name},
+                               {"max_steps", source.max_steps},
+                               {"max_tokens_per_step", source.max_tokens_per_step},
+                               {"agent_system_template", source.agent_system_template},
+                               {"agent_template", source.agent_template}}
+                    .dump();
+  return world;
+}
+
+/// What child processes play: the user's plugin, a world of a package, an agent.
 Expected<plugin::PluginSpec> hosted_world(const config::EnvTemplate& source) {
   plugin::PluginSpec spec;
   fill_plugin_spec(source.env_config.plugin, spec);
   spec.max_steps = static_cast<int>(source.max_steps);
+  spec.is_dialogue = config::env_manager_of(source) == config::EnvManager::dialogue;
   if (config::is_of_gem(source.env_type)) {
-    COHORT_TRY(plugin::fill_gem_spec(
-        {source.env_type_name, source.env_config.plugin.args, source.tool_wrapper}, spec));
+    COHORT_TRY(plugin::fill_gem_spec(world_of_package(source), spec));
     return spec;
   }
   if (source.env_config.plugin.path.empty())
@@ -84,6 +102,8 @@ Expected<void> choose_world(const config::EnvTemplate& source, EnvironmentOption
     COHORT_ASSIGN(const plugin::PluginSpec spec, hosted_world(source));
     COHORT_ASSIGN(auto worlds, plugin::open_environment(spec));
     options.is_blocking = true;
+    options.call_limit_s = spec.timeout_s;
+    options.processes = spec.workers;
     options.reload = [worlds] { return worlds->reload(); };
     options.make = [worlds]() -> Expected<World> { return worlds->make(); };
   }
@@ -91,6 +111,8 @@ Expected<void> choose_world(const config::EnvTemplate& source, EnvironmentOption
 }
 
 Expected<void> choose_prompt(const config::EnvTemplate& source, EnvironmentOptions& options) {
+  options.writes_dialogues = config::env_manager_of(source) == config::EnvManager::dialogue;
+  if (options.writes_dialogues) return {};
   if (config::asks_anew(source)) {
     using enum tasks::StepHistory;
     const bool is_concat = config::env_manager_of(source) == config::EnvManager::step_concat;
@@ -123,7 +145,7 @@ Expected<std::shared_ptr<const EnvironmentOptions>> make_environment(
   options.chat = plan.chat;
   options.instructions = source.env_config.env_instruction;
   options.max_response_length = static_cast<int>(source.max_tokens_per_step);
-  add_tools(config, plan.tools, options);
+  if (!options.writes_dialogues) add_tools(config, plan.tools, options);  // else it has its own
   return std::make_shared<const EnvironmentOptions>(std::move(options));
 }
 
@@ -453,6 +475,15 @@ Expected<void> open_environments(const config::RunConfig& config, Preflight& res
 
 Expected<void> open_prompts(const config::RunConfig& config, Preflight& result) {
   COHORT_ASSIGN(result.prompts, PromptSet::open(config, result.chat));
+  if (config.opd.is_self) {
+    COHORT_ASSIGN(result.hints, TeacherHints::open(config, *result.prompts, *result.tokenizer));
+    if (result.hints->cut() > 0)
+      log::warn(
+          "opsd_mode: {} of {} solutions are cut: they, and the longest answer, fill "
+          "sequence_length {} or opsd_max_solution_length {}",
+          result.hints->cut(), result.prompts->train_rows(), config.sequence_length,
+          config.opd.solution_tokens);
+  }
   // Told before the run: a domain with too few rows, a warm start without answers.
   COHORT_TRY(make_prompt_tasks(config, result.prompts));
   EnvironmentOptions options;

@@ -13,6 +13,7 @@
 #include "actors/run/prompt_set.hpp"
 #include "actors/run/row_encoder.hpp"
 #include "actors/run/row_set.hpp"
+#include "actors/run/teacher_hints.hpp"
 #include "runtime/compute/device/device.hpp"
 #include "runtime/compute/model/model_layout.hpp"
 #include "runtime/config/run_config.hpp"
@@ -65,6 +66,7 @@ struct Preflight {
   std::vector<int32_t> stop_ids;                     // each ends an answer
   std::shared_ptr<const tasks::EpisodeSeeds> seeds;  // pipeline agentic, else null
   std::shared_ptr<const PromptSet> prompts;          // pipeline rlvr, else null
+  std::shared_ptr<const TeacherHints> hints;         // opsd_mode, else null
   std::shared_ptr<const RowSet> rows;                // rows of files, else null
   std::shared_ptr<RecordedGroups> recorded;          // from_stream, where they are fed, else null
   uint64_t row_steps = 0;                            // likewise: steps of num_train_epochs

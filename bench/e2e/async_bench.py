@@ -8,6 +8,11 @@ prompts after the last step. MODEL is a folder, e.g. of examples/smollm2/make_fo
 Needs Python's standard library.
 
     bench/e2e/async_bench.py MODEL [--bin build/release/bin] [--seeds 1,2,3] [--steps 40]
+
+A card of a cluster computes for its own role alone, while the threads of virtual cards go to
+whichever core is free: a synchronous run then generates on the train cards' cores, too, and leaves
+none idle. --own-cores gives the train cards a process on one half of the machine's cores, and the
+infer cards one on the other half.
 """
 
 import argparse
@@ -17,6 +22,8 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import threading
+import time
 
 import long_answers
 
@@ -110,11 +117,30 @@ MODES = {
 SKIPPED = 3  # steps before the pipeline is full
 
 
+def cards_of(pid):
+    """Returns (process, slot) of each process of cards below this one."""
+    found = []
+    try:
+        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except FileNotFoundError:
+        return found
+    for child in children:
+        try:
+            words = pathlib.Path(f"/proc/{child}/cmdline").read_text().split("\0")
+        except FileNotFoundError:
+            continue
+        if "card" in words and "--slot" in words:
+            found.append((child, int(words[words.index("--slot") + 1])))
+        found += cards_of(child)
+    return found
+
+
 class Bench:
     def __init__(self, options):
         self.bin = options.bin.resolve()
         self.work = options.work.resolve()
         self.model, self.cards, self.steps = options.model.resolve(), options.cards, options.steps
+        self.has_own_cores = options.own_cores
         self.work.mkdir(parents=True, exist_ok=True)
         long_answers.write_rows(self.work, supervised=1200, prompts=4000, held_out=24)
         values = {"WORK": self.work, "HERE": HERE, "PROMPTS": 8, "MICRO_BATCHES": 4 // self.cards,
@@ -128,13 +154,32 @@ class Bench:
         words = [str(self.bin / "actor-node"), "run", "--quiet", str(self.work / f"{config}.yaml"),
                  f"output_dir={self.work / 'runs'}", *overrides]
         env = {**os.environ, "OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
-        done = subprocess.run(words, env=env, cwd=ROOT, capture_output=True, text=True,
-                              timeout=3600, check=False)
-        if done.returncode != 0:
-            sys.exit(f"{' '.join(words)}: exit {done.returncode}\n{done.stderr[-2000:]}")
-        at = pathlib.Path(done.stdout.strip().splitlines()[-1].removeprefix("run: "))
+        has_own_cores = self.has_own_cores and config == "rl"
+        if has_own_cores:
+            words[2:2] = ["--processes", "2"]
+        with subprocess.Popen(words, env=env, cwd=ROOT, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as run:
+            if has_own_cores:
+                threading.Thread(target=self.give_cores, args=[run], daemon=True).start()
+            out, err = run.communicate(timeout=3600)
+        if run.returncode != 0:
+            sys.exit(f"{' '.join(words)}: exit {run.returncode}\n{err[-2000:]}")
+        at = pathlib.Path(out.strip().splitlines()[-1].removeprefix("run: "))
         with open(at / "metrics.jsonl", encoding="utf-8") as file:
             return at, [json.loads(line) for line in file]
+
+    def give_cores(self, run):
+        """Binds the process of each role to its cores, with every thread it has."""
+        cores = sorted(os.sched_getaffinity(0))
+        own = [cores[:len(cores) // 2], cores[len(cores) // 2:]]
+        while run.poll() is None:
+            for pid, slot in cards_of(run.pid):
+                for task in pathlib.Path(f"/proc/{pid}/task").glob("*"):
+                    try:
+                        os.sched_setaffinity(int(task.name), own[slot])
+                    except ProcessLookupError:
+                        pass  # the thread, or its process, has ended
+            time.sleep(0.2)
 
     def start(self):
         """Returns the supervised policy that all runs start from, made at the first call."""
@@ -172,6 +217,8 @@ def main():
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--modes", default=",".join(MODES), help="the first is the yardstick")
     parser.add_argument("--cards", type=int, default=2, help="train cards; as many infer")
+    parser.add_argument("--own-cores", action="store_true",
+                        help="half of the cores for each role")
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/async_bench")
     options = parser.parse_args()
     bench = Bench(options)

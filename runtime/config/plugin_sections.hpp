@@ -24,6 +24,8 @@ struct PluginSection {
   double timeout_s = 10;    // deadline of one answer, of one reset or step
   int64_t workers = 2;      // child processes, or requests at once
   std::string python;       // interpreter; empty: the system's
+  // Of worlds that a Python package registers with GEM: what is imported, and folders to look in.
+  std::vector<std::string> modules, pythonpath;
   SandboxSection sandbox;
   bool operator==(const PluginSection&) const = default;
 };

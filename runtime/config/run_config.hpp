@@ -245,9 +245,10 @@ struct EnvConfigSection {
 struct EnvTemplate {
   EnvType env_type = EnvType::frozen_lake;
   std::string env_type_name = "frozen_lake";  // as written
-  std::string env_manager_cls;  // ROLL's class; "": the trajectory manager (env_manager.hpp)
-  int64_t history_length = 0;   // of a step manager: turns that a prompt shows, its own among them
-  int64_t max_steps = 10;       // turns per trajectory
+  std::string env_manager_cls;   // ROLL's class; "": the trajectory manager (env_manager.hpp)
+  std::string agent_runner_cls;  // ROLL's class that acts behind ProxyEnvManager; "": none
+  int64_t history_length = 0;    // of a step manager: turns that a prompt shows, its own among them
+  int64_t max_steps = 10;        // turns per trajectory
   int64_t max_tokens_per_step =
       64;  // answer tokens per turn; after load never above the two other limits
   std::string agent_system_template;
@@ -257,10 +258,10 @@ struct EnvTemplate {
   bool operator==(const EnvTemplate&) const = default;
 };
 
-/// Whether the package GEM plays it (runtime/plugin/child/gem_spec.hpp).
+/// Whether gem.make() of a Python package makes it (runtime/plugin/child/gem_spec.hpp).
 constexpr bool is_of_gem(EnvType x) {
   return x == EnvType::gem || x == EnvType::roll_math || x == EnvType::roll_code ||
-         x == EnvType::roll_qa;
+         x == EnvType::roll_qa || x == EnvType::package;
 }
 /// Whether child processes play it: it may show any text, and nobody has a script of it.
 constexpr bool is_hosted(EnvType x) { return x == EnvType::plugin || is_of_gem(x); }

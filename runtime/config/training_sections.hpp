@@ -81,6 +81,16 @@ struct OpdSection {
   double coef = 1.0;           // of use_opd
   std::optional<KlKind> kind;  // none: kl_penalty
   std::optional<double> clip;  // [nats] a token's KL is clamped to plus and minus this
+  // opsd_mode: the teacher reads the row's solution, too (actors/run/teacher_hints.hpp).
+  bool is_self = false;
+  std::string solution_key = "reference_solution";  // column
+  std::string teacher_template =                    // of its user's message
+      "{problem}\n\nA solution of this problem is known:\n--- begin of the solution "
+      "---\n{solution}\n"
+      "--- end of the solution ---\n\nUnderstand why each of its steps holds. Then solve the "
+      "problem "
+      "yourself, step by step and in words of your own.\n";
+  int64_t solution_tokens = 0;  // at most of a solution; 0: what sequence_length leaves
   bool is_asked() const { return is_pure || is_mixed; }
   bool operator==(const OpdSection&) const = default;
 };

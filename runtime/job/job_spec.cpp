@@ -197,7 +197,7 @@ plan::RoleJob role_of(const Section& section, const RunConfig& c, bool is_cpu,
   config::ModelDtype dtype = w.model_args.dtype;
   // One dtype for all roles of a run on our engine: the trainer's (actors::preflight).
   if (is_cpu) dtype = c.actor_train.model_args.dtype;
-  job.param_bytes = dtype == config::ModelDtype::fp32 ? 4 : 2;
+  job.param_bytes = dtype == config::ModelDtype::bf16 ? 2 : 4;  // fp16 computes in f32
   const bool is_scorer = is_reward_model(job.name, c);
   job.has_value_head = is_scorer || (c.pipeline == Pipeline::rm && job.name == Role::actor_train);
   job.has_own_weights = is_scorer || job.name == Role::teacher ||

@@ -24,7 +24,8 @@ void add_world(const config::EnvTemplate& source, std::vector<std::string>& text
   const config::EnvConfigSection& e = source.env_config;
   texts.push_back(fixed_text(source.agent_system_template));
   texts.push_back(fixed_text(source.agent_template));
-  if (config::asks_anew(source)) texts.push_back("0123456789(step:, observation:, action: )\n");
+  if (config::has_step_template(source))
+    texts.push_back("0123456789(step:, observation:, action: )\n");
   if (e.env_instruction) texts.push_back(*e.env_instruction);
   if (config::is_hosted(source.env_type)) {  // it may show anything
     std::string ascii = "\n";

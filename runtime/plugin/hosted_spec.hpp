@@ -23,6 +23,9 @@ struct PluginSpec {
   bool is_isolated = true;  // a C++ reward runs in sandboxed children; false: in this process
   PluginKind kind = PluginKind::reward;
   int max_steps = 10;  // [answers] an episode accepts at most; the plugin may say less
+  /// The environment, or an agent, writes the dialogue of each turn (tasks/dialogue_text.hpp). An
+  /// agent asks a server of its own process, so that its sandbox has a loopback.
+  bool is_dialogue = false;
   // of a tool
   uint64_t output_bytes_max = uint64_t{1} << 20;  // of one call
   std::string schema;  // JSON object that the prompt shows; empty: the plugin's own

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "runtime/tasks/dialogue_text.hpp"
 #include "runtime/tasks/prompt.hpp"
 
 namespace cohort::tasks {
@@ -49,16 +50,31 @@ std::string chatml_messages(std::span<const ChatMessage> messages) {
 }
 
 /// Qwen2.5's words about tools, for a policy that was trained on them.
-std::string tools_text(const std::string& schemas) {
+std::string tools_text(const nlohmann::ordered_json& schemas) {
   std::string text =
       "\n\n# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are "
       "provided with function signatures within <tools></tools> XML tags:\n<tools>";
-  for (const auto& schema : nlohmann::ordered_json::parse(schemas, nullptr, false))
-    text += "\n" + schema.dump();
+  for (const auto& schema : schemas) text += "\n" + schema.dump();
   return text +
          "\n</tools>\n\nFor each function call, return a json object with function name and "
          "arguments within <tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": "
          "<function-name>, \"arguments\": <args-json-object>}\n</tool_call>";
+}
+
+/// What a message of another program says, its calls as Qwen2.5 writes them.
+std::string content_with_calls(const nlohmann::ordered_json& message) {
+  std::string said = message["content"];
+  const auto calls = message.find("tool_calls");
+  if (calls == message.end() || !calls->is_array()) return said;
+  for (const auto& call : *calls) {
+    const auto& function = call.contains("function") ? call["function"] : call;
+    const nlohmann::ordered_json written{
+        {"name", function.value("name", "")},
+        {"arguments", function.value("arguments", nlohmann::ordered_json::object())}};
+    said +=
+        fmt::format("{}<tool_call>\n{}\n</tool_call>", said.empty() ? "" : "\n", written.dump());
+  }
+  return said;
 }
 
 std::string assistant_header() { return fmt::format("{}assistant\n", k_turn_begin); }
@@ -69,22 +85,23 @@ class Chatml final : public ChatFormat {
   Chatml(std::shared_ptr<const Tokenizer> tokenizer, const ChatmlOptions& options,
          std::vector<int32_t> ends)
       : tokenizer_(std::move(tokenizer)), is_plain_(options.is_plain), ends_(std::move(ends)) {
-    if (!options.tools.empty()) tools_ = tools_text(options.tools);
+    if (!options.tools.empty())
+      tools_ = tools_text(nlohmann::ordered_json::parse(options.tools, nullptr, false));
     for (const int32_t id : ends_) end_texts_.push_back(tokenizer_->decode({&id, 1}));
   }
 
   Expected<std::string> text(std::span<const ChatMessage> dialogue) const override {
-    if (is_plain_) return contents(dialogue);
-    if (tools_.empty()) return chatml_messages(dialogue) + assistant_header();
-    std::vector<ChatMessage> shown(dialogue.begin(), dialogue.end());
-    if (shown.empty() || shown.front().role != "system")
-      shown.insert(shown.begin(), {"system", std::string(k_default_system)});
-    shown.front().content += tools_;
-    return chatml_messages(shown) + assistant_header();
+    return text(dialogue, tools_);
   }
   Expected<std::vector<int32_t>> opening(std::span<const ChatMessage> dialogue) const override {
-    COHORT_ASSIGN(const std::string all, text(dialogue));
-    return tokenizer_->encode(all);
+    return tokenizer_->encode(text(dialogue, tools_));
+  }
+  Expected<std::vector<int32_t>> opening(const WrittenDialogue& dialogue) const override {
+    std::vector<ChatMessage> messages;
+    for (const auto& message : dialogue.messages)
+      messages.push_back({message["role"], content_with_calls(message)});
+    return tokenizer_->encode(
+        text(messages, dialogue.tools.is_null() ? "" : tools_text(dialogue.tools)));
   }
   Expected<std::vector<int32_t>> following(std::span<const ChatMessage> messages,
                                            std::string_view answer) const override {
@@ -96,6 +113,15 @@ class Chatml final : public ChatFormat {
   std::span<const int32_t> answer_ends() const override { return ends_; }
 
  private:
+  std::string text(std::span<const ChatMessage> dialogue, const std::string& tools) const {
+    if (is_plain_) return contents(dialogue);
+    if (tools.empty()) return chatml_messages(dialogue) + assistant_header();
+    std::vector<ChatMessage> shown(dialogue.begin(), dialogue.end());
+    if (shown.empty() || shown.front().role != "system")
+      shown.insert(shown.begin(), {"system", std::string(k_default_system)});
+    shown.front().content += tools;
+    return chatml_messages(shown) + assistant_header();
+  }
   static std::string contents(std::span<const ChatMessage> messages) {
     std::string text;
     for (const ChatMessage& each : messages)

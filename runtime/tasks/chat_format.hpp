@@ -17,6 +17,7 @@
 namespace cohort::tasks {
 
 class FolderTokenizer;
+struct WrittenDialogue;
 
 class ChatFormat {
  public:
@@ -31,6 +32,9 @@ class ChatFormat {
   /// the tokenizer tells them apart. Errc::invalid_argument: the template refuses the dialogue, or
   /// a character has no token.
   virtual Expected<std::vector<int32_t>> opening(std::span<const ChatMessage> dialogue) const = 0;
+  /// Returns the ids of a dialogue that another program wrote, with calls and tools of its own.
+  /// Errors as opening().
+  virtual Expected<std::vector<int32_t>> opening(const WrittenDialogue& dialogue) const = 0;
   /// Returns the ids behind `answer`: the end of its turn, if it has none yet (ROLL always adds
   /// one, which doubles it), `messages` (one, or several of role tool), and all up to where the
   /// assistant goes on. An answer that calls tools may end by another id than the template writes

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/tasks/chat_format.hpp"
+#include "runtime/tasks/dialogue_text.hpp"
 #include "runtime/tasks/folder_tokenizer.hpp"
 #include "runtime/tasks/row_json.hpp"
 #include "runtime/text/added_tokens.hpp"
@@ -12,8 +13,6 @@
 
 namespace cohort::tasks {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Characters of the private use area, of which one that a dialogue does not have marks places in
 // it.
@@ -44,6 +43,7 @@ class FolderChat final : public ChatFormat {
     COHORT_ASSIGN(const Rendered rendered, render(dialogue));
     return encode(rendered);
   }
+  Expected<std::vector<int32_t>> opening(const WrittenDialogue& dialogue) const override;
   using ChatFormat::following;
   Expected<std::vector<int32_t>> following(std::span<const ChatMessage> messages,
                                            std::string_view answer) const override;
@@ -51,6 +51,7 @@ class FolderChat final : public ChatFormat {
 
  private:
   Expected<Rendered> render(std::span<const ChatMessage> dialogue) const;
+  Expected<Rendered> render(const text::ChatTemplate& chat, RowJson messages, RowJson tools) const;
   Expected<Rendered> render_following(std::span<const ChatMessage> messages) const;
   Expected<void> check_shows_tools();
   Expected<std::vector<int32_t>> encode(const Rendered& rendered) const;
@@ -58,6 +59,7 @@ class FolderChat final : public ChatFormat {
 
   std::shared_ptr<const FolderTokenizer> tokenizer_;
   text::ChatTemplate template_;
+  std::optional<text::ChatTemplate> tool_template_;  // of the folder, where it has one of its own
   text::ChatInput variables_;
   text::AddedTokenSearch special_;
   std::vector<int32_t> ends_;
@@ -84,17 +86,35 @@ std::string FolderChat::marked(std::string_view content, std::string_view mark) 
 }
 
 Expected<Rendered> FolderChat::render(std::span<const ChatMessage> dialogue) const {
+  RowJson messages = RowJson::array();
+  for (const ChatMessage& message : dialogue)
+    messages.push_back({{"role", message.role}, {"content", message.content}});
+  return render(template_, std::move(messages), variables_.tools);
+}
+
+Expected<std::vector<int32_t>> FolderChat::opening(const WrittenDialogue& dialogue) const {
+  const bool has_own = !dialogue.tools.is_null() && tool_template_;
+  COHORT_ASSIGN(const Rendered rendered,
+                render(has_own ? *tool_template_ : template_, dialogue.messages, dialogue.tools));
+  return encode(rendered);
+}
+
+Expected<Rendered> FolderChat::render(const text::ChatTemplate& chat_template, RowJson messages,
+                                      RowJson tools) const {
   const auto is_anywhere = [&](const std::string& mark) {
-    return std::ranges::any_of(
-        dialogue, [&](const ChatMessage& x) { return x.content.find(mark) != std::string::npos; });
+    return std::ranges::any_of(messages, [&](const RowJson& x) {
+      return x["content"].get_ref<const std::string&>().find(mark) != std::string::npos;
+    });
   };
   uint32_t code = k_mark_first;
   while (code < k_mark_last && is_anywhere(private_character(code))) ++code;
   const std::string mark = private_character(code);
   text::ChatInput input = variables_;
-  for (const ChatMessage& message : dialogue)
-    input.messages.push_back({{"role", message.role}, {"content", marked(message.content, mark)}});
-  COHORT_ASSIGN(const text::RenderedChat chat, template_.render(input));
+  for (RowJson& message : messages)
+    message["content"] = marked(message["content"].get_ref<const std::string&>(), mark);
+  input.messages = std::move(messages);
+  input.tools = std::move(tools);
+  COHORT_ASSIGN(const text::RenderedChat chat, chat_template.render(input));
   Rendered out;
   for (size_t at = 0;;) {
     const size_t next = chat.text.find(mark, at);
@@ -146,7 +166,7 @@ Expected<std::vector<int32_t>> FolderChat::following(std::span<const ChatMessage
 Expected<void> FolderChat::check_shows_tools() {
   const ChatMessage question[] = {{"user", "A question."}};
   COHORT_ASSIGN(const Rendered with, render(question));
-  Json tools = std::exchange(variables_.tools, nullptr);
+  RowJson tools = std::exchange(variables_.tools, nullptr);
   COHORT_ASSIGN(const Rendered without, render(question));
   variables_.tools = std::move(tools);
   if (with.text != without.text) return {};
@@ -160,16 +180,18 @@ Expected<void> FolderChat::open(const FolderChatOptions& options) {
   for (const text::AddedToken& token : folder.tokenizer.added_tokens())
     if (token.is_special) special_.add(token.content, &token);
   special_.finish();
+  if (const auto source = folder.chat_template(true))
+    if (auto compiled = text::ChatTemplate::compile(*source)) tool_template_ = std::move(*compiled);
   variables_.special_tokens = folder.special_tokens;
   variables_.adds_generation_prompt = true;
   variables_.local_time = options.date;
   if (!options.kwargs.empty()) {
-    variables_.kwargs = Json::parse(options.kwargs, nullptr, false);
+    variables_.kwargs = RowJson::parse(options.kwargs, nullptr, false);
     if (!variables_.kwargs.is_object())
       return Error{Errc::config, "chat_template_kwargs: not a map: " + options.kwargs};
   }
   if (!options.tools.empty()) {
-    variables_.tools = Json::parse(options.tools, nullptr, false);
+    variables_.tools = RowJson::parse(options.tools, nullptr, false);
     const ChatMessage said[] = {{"tool", "A result."}, {"tool", "Another."}};
     if (auto answered = render_following(said); !answered)
       return answered.error().with_context("a message of role tool");

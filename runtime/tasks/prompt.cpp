@@ -14,9 +14,9 @@ Expected<PromptTemplate> PromptTemplate::create(PromptOptions options) {
 
 std::string PromptTemplate::render(const PromptFields& fields) const {
   const std::array<std::string, k_placeholders.size()> values{
-      std::to_string(fields.turn_idx), std::string(fields.observation),
+      std::to_string(fields.turn_idx),     std::string(fields.observation),
       std::to_string(fields.actions_left), std::to_string(fields.max_response_length),
-      std::string(fields.event)};
+      std::string(fields.event),           ""};
   return agent_.render(values);
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/recovery.hpp"
@@ -119,6 +120,39 @@ TEST(OnPolicyDistillation, ATeacherThatDiesBeginsAgain) {
   ASSERT_EQ(run.wait(), 0) << run.err() << run.out();
   EXPECT_TRUE(test::claimed_at(other.path() / "claim"));
   EXPECT_EQ(hashes(test::run_folder(run)), expected);
+}
+
+// The teacher is the policy's own start: it differs by what it reads, and by nothing else.
+TEST(OnPolicyDistillation, ATeacherThatReadsTheSolutionIsThePolicyWithoutIt) {
+  TempFolder folder, other;
+  Process first(test::addition_run(folder.path(), "~", {"warm_start.steps=20"}), folder);
+  ASSERT_EQ(first.wait(), 0) << first.err() << first.out();
+  const std::string start = test::run_folder(first) + "/checkpoints/step_1";
+  const auto rows = [&](const std::string& name, const std::string& solution) {
+    std::ofstream file(other.path() / name);
+    for (int a = 10; a < 20; ++a)
+      file << nlohmann::json{{"prompt", std::to_string(a) + "+11="},
+                             {"ground_truth", std::to_string(a + 11)},
+                             {"tag", "sum"},
+                             {"reference_solution", solution}}
+           << "\n";
+    return (other.path() / name).string();
+  };
+  const auto kl = [&](const std::string& file) {
+    Process run(
+        test::addition_run(
+            other.path(), start,
+            {"opsd_mode=true", "opsd_teacher_template='{solution}{problem}'",
+             "actor_train.data_args.file_name=[" + file + "]",
+             "actor_train.data_args.prompt=prompt", "rewards.answer.tag_included=[sum]",
+             "num_gpus_per_node=3", "sequence_length=160", "prompt_length=8",
+             "teacher.device_mapping=list([2])", "teacher.model_args.model_name_or_path=" + start}),
+        other);
+    EXPECT_EQ(run.wait(), 0) << run.err() << run.out();
+    return test::metric_rows(test::run_folder(run))[1].at("distillation/teacher_kl").get<double>();
+  };
+  EXPECT_NEAR(kl(rows("empty.jsonl", "")), 0, 1e-6);
+  EXPECT_GT(kl(rows("hints.jsonl", "19+19=38")), 1e-3);
 }
 
 TEST(OnPolicyDistillation, WhatCannotRunIsRefused) {

@@ -305,18 +305,18 @@ TEST(GemTools, APythonProgramRunsInTheChildAndItsTimeIsTheTools) {
   EXPECT_FALSE(step.is_done);
   EXPECT_EQ(game->metrics(), (tasks::EpisodeMetrics{{"tool_uses", 1}, {"tool_successes", 1}}));
   EXPECT_FLOAT_EQ(game->step("no").reward, -0.1F);
-  world.tool_wrapper = R"({"tool_configs": [{"tool_id": "search"}]})";
+  world.tool_wrapper = R"({"tool_configs": [{"tool_id": "search"}, {"tool_id": "python_code"}]})";
   EXPECT_NE(refusal_of(venv, world).find("tool_wrapper: search asks a server; use python_code"),
             std::string::npos);
 }
 
-TEST(GemTools, ASearchNeedsANetwork) {
+TEST(GemTools, ASearchHasANetworkWhereNoProgramsRun) {
   GemVenv venv;
   GemWorld world = k_guess;
   world.tool_wrapper = R"({"tool_configs": [
       {"tool_id": "search", "tool_args": {"search_url": "http://127.0.0.1:9/x", "topk": 2}}]})";
-  PluginSpec spec = spec_of(venv, world);
-  spec.has_network = true;
+  const PluginSpec spec = spec_of(venv, world);
+  EXPECT_TRUE(spec.has_network);
   auto source = plugin::open_environment(spec);
   ASSERT_TRUE(source) << source.error().detail;
   auto game = (*source)->make();

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "runtime/plugin/sandbox/sandbox.hpp"
 #include "tests/support/said.hpp"
 #include "tests/support/stream_copy.hpp"
 #include "tests/support/tiny_run.hpp"
@@ -158,6 +159,39 @@ TEST_F(TrajReplay, TurnsThatAreAskedAnewAreProvedOverCardsAndKills) {
   Process resumed(asked_anew(flow, again), flow);
   ASSERT_EQ(resumed.wait(), 0) << resumed.err();
   expect_equal(replay(test::run_folder(resumed)), "replay: 4 of 4 steps equal");
+}
+
+// An agent's requests are turns: what it asked is recorded, and a request that goes on from the last
+// one goes on in its context.
+TEST_F(TrajReplay, TheRunOfAnAgentIsProved) {
+  const std::string root = std::getenv("COHORT_SOURCE_DIR");
+  const std::vector<std::string> model = test::small_model();
+  std::vector<std::string> command = {
+      test::binary("actor-node"),
+      "run",
+      "--plain",
+      root + "/configs/guess_agent.yaml",
+      "output_dir=" + folder_.path().string(),
+      "recording.segment_bytes=2MiB",
+      "max_steps=2",
+      "custom_envs.Guess.env_config.plugin=" + root + "/examples/python/guess_agent.py"};
+  if (!plugin::SandboxedProcess::check(plugin::SandboxMode::bubblewrap))
+    command.insert(command.end(), {"custom_envs.Guess.env_config.sandbox.mode=rlimits",
+                                   "custom_envs.Guess.env_config.sandbox.network=true"});
+  command.insert(command.end(), model.begin(), model.end());
+  const std::string run = run_of(command);
+  expect_equal(replay(run), "replay: 2 of 2 steps equal");
+  expect_equal(replay(run, {"--rollout"}), "replay: 32 of 32 trajectories equal");
+  const Said exported = said_by({"export", "--jsonl", "-", run});
+  size_t turns = 0, asked = 0;
+  for (const json& line : exported.lines())
+    for (const json& turn : line.at("turns")) {
+      ++turns;
+      const json told = json::parse(turn.at("observation").get<std::string>());
+      asked += told.at("messages").front().at("content") == "Guess a number from 1 to 20." ? 1 : 0;
+    }
+  EXPECT_GT(turns, 32U) << exported.err;
+  EXPECT_EQ(asked, turns);
 }
 
 TEST_F(TrajReplay, AnotherRateIsComparedWithTheRecordedUpdates) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/config/env_manager.hpp"
 #include "runtime/config/load.hpp"
 #include "runtime/config/train_groups.hpp"
 #include "tests/support/same_settings.hpp"
@@ -249,7 +250,7 @@ custom_envs:
     env_config: {min_number: 1, max_turns: "${max_actions_per_traj}"}
   Swe:
     env_type: rock_tb_native_env
-    tool_wrapper: {a: b}
+    env_manager_cls: roll.pipeline.agentic.env_manager.agent_native_env_manager.AgentNativeStepEnvManager
     agent_template: placeholder
     env_config: {dataset_name: x.jsonl, agent_config: {agent_type: default}}
 )");
@@ -263,7 +264,10 @@ custom_envs:
   EXPECT_EQ(c.derived.recompute_reason, "adv_estimator step_reinforce asks for it");
   EXPECT_TRUE(has(c.warnings, "rollout_batch_size", "batch_adjust_mode delete would"));
   EXPECT_TRUE(has(c.warnings, "custom_envs.Guess.env_manager_cls", "up to 20 of a trajectory"));
-  EXPECT_TRUE(has(c.notes, "custom_envs.Swe.tool_wrapper", "not built in"));
+  const EnvTemplate& swe = c.custom_envs.at("Swe");
+  EXPECT_EQ(swe.env_type, EnvType::package);
+  EXPECT_EQ(swe.env_config.plugin.args,
+            R"({"dataset_name":"x.jsonl","agent_config":{"agent_type":"default"}})");
   EXPECT_TRUE(has(c.notes, "model_name", "reads it nowhere"));
 }
 
@@ -296,12 +300,70 @@ custom_envs:
   EXPECT_TRUE(not_built(c).empty());
   const std::string search =
       std::string(text).replace(text.find("tags: [Tag]"), 11, "tags: [Search]");
-  c = loaded(search);
-  EXPECT_TRUE(has(not_built(c), "custom_envs.Search.tool_wrapper", "search asks a server"));
+  EXPECT_TRUE(not_built(loaded(search)).empty()) << "a search alone has a network";
+  const std::string both =
+      "++custom_envs.Search.tool_wrapper.tool_configs=[{tool_id: search}, {tool_id: python_code}]";
+  const auto programs = load_text(search, "x.yaml", {both});
+  ASSERT_TRUE(programs) << programs.error().detail;
+  EXPECT_TRUE(has(not_built(*programs), "custom_envs.Search.tool_wrapper", "search asks a server"));
   const auto reached =
-      load_text(search, "x.yaml", {"++custom_envs.Search.env_config.sandbox.network=true"});
+      load_text(search, "x.yaml", {both, "++custom_envs.Search.env_config.sandbox.network=true"});
   ASSERT_TRUE(reached) << reached.error().detail;
   EXPECT_TRUE(not_built(*reached).empty());
+}
+
+TEST(RollExamples, AgentsActBehindTheProxyManager) {
+  const std::string proxy = "roll.pipeline.agentic.env_manager.proxy_env_manager.ProxyEnvManager";
+  const auto with = [&](const std::string& entry) {
+    return load_text(R"(
+defaults: [../config/traj_envs@_here_]
+rollout_batch_size: 8
+sequence_length: 2048
+adv_estimator: grpo
+init_kl_coef: 0
+eval_steps: 0
+pretrain: Qwen/Qwen3-0.6B
+actor_train:
+  training_args: {per_device_train_batch_size: 8, lr_scheduler_type: constant}
+  device_mapping: [0]
+actor_infer: {generating_args: {max_new_tokens: 128, top_p: 1, top_k: 0}, device_mapping: [1]}
+train_env_manager: {num_env_groups: 1, group_size: 8, tags: [Tag], num_groups_partition: [1]}
+env_manager_cls: )" + proxy +
+                         "\n" + entry,
+                     "x.yaml", {});
+  };
+  const auto local =
+      with(R"(agent_runner_cls: roll.pipeline.agentic.agent_runner.gem_runner.GEMRunner
+custom_envs: {Tag: "${custom_env.SimpleSokoban}"}
+)");
+  ASSERT_TRUE(local) << local.error().detail;
+  EXPECT_EQ(env_manager_of(local->custom_envs.at("Tag")), EnvManager::trajectory);
+  EXPECT_TRUE(not_built(*local).empty());
+  const auto rock = with(R"(custom_envs:
+  Tag:
+    env_type: rocknative
+    env_manager_cls: ${env_manager_cls}
+    agent_runner_cls: roll.pipeline.agentic.agent_runner.rock.PullModeRunner
+    env_config: {dataset_name: data/swe.jsonl, model_service_port: 28080, timeout_s: 600}
+)");
+  ASSERT_TRUE(rock) << rock.error().detail;
+  const EnvTemplate& tag = rock->custom_envs.at("Tag");
+  EXPECT_EQ(env_manager_of(tag), EnvManager::dialogue);
+  EXPECT_TRUE(has_agent_runner(tag));
+  EXPECT_EQ(tag.env_config.plugin.args,
+            R"({"dataset_name":"data/swe.jsonl","model_service_port":28080})");
+  EXPECT_TRUE(not_built(*rock).empty());
+  const auto none =
+      with("custom_envs: {Tag: {env_type: x_env, env_manager_cls: ProxyEnvManager}}\n");
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().detail.find("custom_envs.Tag.agent_runner_cls: missing"),
+            std::string::npos)
+      << none.error().detail;
+  const auto built_in =
+      with("agent_runner_cls: a.B\ncustom_envs: {Tag: \"${custom_env.SimpleSokoban}\"}\n");
+  ASSERT_FALSE(built_in);
+  EXPECT_NE(built_in.error().detail.find("sokoban writes no dialogues"), std::string::npos)
+      << built_in.error().detail;
 }
 
 TEST(RollExamples, OtherPipelines) {

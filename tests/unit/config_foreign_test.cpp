@@ -48,8 +48,7 @@ teacher: {model_args: {model_name_or_path: Qwen/Qwen3-32B}, device_mapping: [3]}
 TEST(ConfigForeign, DistillationOfAnotherKindIsRefusedInARun) {
   const std::string text = std::string(k_students) + k_teacher;
   for (const auto& [more, key, said] :
-       {std::tuple{"opsd_mode: true\n", "opsd_mode", "the policy as its own teacher"},
-        std::tuple{"teachers: {a: {device_mapping: [3]}}\n", "teachers", "several teachers"},
+       {std::tuple{"teachers: {a: {device_mapping: [3]}}\n", "teachers", "several teachers"},
         std::tuple{"teachers: [a, b]\n", "teachers", "several teachers"}}) {
     const RunConfig c = loaded(load_text(text + more, "t.yaml"));
     const std::vector<Note> refused = not_built(c);
@@ -61,17 +60,28 @@ TEST(ConfigForeign, DistillationOfAnotherKindIsRefusedInARun) {
     ASSERT_NE(warning, nullptr);
     EXPECT_TRUE(warning->text.starts_with(k_not_run)) << warning->text;
   }
-  const RunConfig idle = loaded(load_text(text + "opsd_mode: false\nteachers: ~\n", "t.yaml"));
-  EXPECT_EQ(find(not_built(idle), "opsd_mode"), nullptr);
+  const RunConfig idle = loaded(load_text(text + "teachers: ~\n", "t.yaml"));
   EXPECT_EQ(find(not_built(idle), "teachers"), nullptr);
-  EXPECT_NE(find(idle.notes, "opsd_mode"), nullptr);
+}
+
+TEST(ConfigForeign, ATeacherMayReadTheSolution) {
+  const std::string text = std::string(k_students) + k_teacher;
+  const RunConfig c = loaded(load_text(
+      text + "opsd_mode: true\nopsd_max_solution_length: 64\nsequence_length: 128\n", "t.yaml"));
+  EXPECT_TRUE(c.opd.is_self && c.opd.is_pure);
+  EXPECT_EQ(c.opd.solution_key, "reference_solution");
+  EXPECT_EQ(c.opd.solution_tokens, 64);
+  EXPECT_TRUE(not_built(c).empty());
+  EXPECT_NE(find(c.warnings, "sequence_length"), nullptr) << "the policy's prompt fills it";
+  EXPECT_NE(error_of_text(text + "opsd_mode: true\nopsd_teacher_template: \"{problem}\"\n")
+                .find("opsd_teacher_template: has no {solution}"),
+            std::string::npos);
 }
 
 TEST(ConfigForeign, AMissingTeacherIsToldByTheKeyThatAsks) {
-  EXPECT_EQ(
-      error_of_text(std::string(k_students) + "opsd_mode: true\n"),
-      "t.yaml:13:1: opsd_mode: the policy as its own teacher, with a hint in the prompt, is not "
-      "built in: name the folder of a `teacher`");
+  EXPECT_TRUE(
+      error_of_text(std::string(k_students) + "opsd_mode: true\n")
+          .starts_with("t.yaml:13:1: opsd_mode: needs a role `teacher` with a device_mapping"));
   EXPECT_TRUE(error_of_text(std::string(k_students) + "teachers: {a: {}}\n")
                   .starts_with("t.yaml:13:1: teachers: several teachers are not built in"));
   const std::string alone = error_of_text(k_students);

@@ -30,6 +30,17 @@ const Note* find_note(const std::vector<Note>& notes, std::string_view key) {
 }
 
 // decisions/0001: a key says it, else they are those recorded at generation.
+TEST(ConfigLoad, HalfPrecisionComputesInSingle) {
+  auto half =
+      load_small({"actor_train.model_args.dtype=fp16", "actor_infer.model_args.dtype=fp16"});
+  ASSERT_TRUE(half) << half.error().detail;
+  EXPECT_TRUE(not_built(*half).empty());
+  const Note* warning = find_note(half->warnings, "actor_train.model_args.dtype");
+  ASSERT_NE(warning, nullptr);
+  EXPECT_NE(warning->text.find("computes in fp32"), std::string::npos);
+  EXPECT_NE(find_note(half->notes, "actor_infer.model_args.dtype"), nullptr);
+}
+
 TEST(ConfigLoad, OldLogProbsAreWhatAKeyNames) {
   const std::string never = "force_disable_old_logprobs_recompute=true";
   const std::string one_batch = "actor_train.training_args.gradient_accumulation_steps=4";
@@ -267,7 +278,6 @@ TEST(ConfigLoad, LoadsWhatIsNotBuilt) {
       {"kl_penalty=full", "kl_penalty", "use kl, abs, mse or k3"},
       {"max_steps=-1", "actor_train.training_args.lr_scheduler_type",
        "a rate that falls towards the end needs one"},
-      {"actor_train.model_args.dtype=fp16", "actor_train.model_args.dtype", "use bf16 or fp32"},
       {"actor_train.model_args.lora_target=all", "pretrain", "give a folder"},
       {"actor_infer.model_args.lora_target=all", "actor_infer.model_args.lora_target",
        "another adapter than actor_train's"},
@@ -276,9 +286,9 @@ TEST(ConfigLoad, LoadsWhatIsNotBuilt) {
       {"actor_infer.generating_args.num_beams=4", "actor_infer.generating_args.num_beams", "use 1"},
       {"actor_infer.generating_args.stop_strings=['']", "actor_infer.generating_args.stop_strings",
        "an empty text is in every answer"},
-      {"custom_envs.Lake.env_type=webshop", "custom_envs.Lake.env_type",
-       "webshop is not built in (built in: frozen_lake, sokoban, roll_math, roll_code, roll_qa, "
-       "game:, plugin)"},
+      {"custom_envs.Lake.env_type=deepeyes", "custom_envs.Lake.env_type",
+       "deepeyes is not built in (built in: frozen_lake, sokoban, roll_math, roll_code, roll_qa, "
+       "game:, plugin, webshop)"},
       {"rewards.env_return.type=detection", "rewards.env_return.type", "plugin can score"},
   };
   for (const Case& x : cases) {

@@ -93,6 +93,64 @@ TEST(EnvironmentActor, AStepManagerAsksEachTurnAnew) {
   EXPECT_EQ(game.on_reset(11)->prompt, first->prompt) << "nothing is left of the game before";
 }
 
+/// Writes its dialogues; what it is answered with becomes a message.
+class Writer final : public tasks::Environment {
+ public:
+  std::string reset(uint64_t seed) override {
+    return seed == 1 ? R"({"messages": [{"role": "user", "content": "ice"}]})" : "no dialogue";
+  }
+  tasks::StepResult step(std::string_view response) override {
+    tasks::StepResult result;
+    result.observation =
+        R"({"messages": [{"role": "user", "content": "ice"}, {"role": "assistant", "content": ")" +
+        std::string(response) + R"("}, {"role": "user", "content": "lake"}]})";
+    return result;
+  }
+  std::string instructions() const override { return ""; }
+  int actions_left() const override { return 1; }
+  tasks::EpisodeMetrics metrics() const override { return {}; }
+};
+
+TEST(EnvironmentActor, ADialogueOfTheEnvironmentIsThePrompt) {
+  std::shared_ptr<const tasks::Tokenizer> bytes =
+      tasks::make_word_tokenizer(tasks::byte_vocabulary()).value();
+  EnvironmentOptions options;
+  options.make = []() -> Expected<std::unique_ptr<tasks::Environment>> {
+    return std::unique_ptr<tasks::Environment>(std::make_unique<Writer>());
+  };
+  options.chat = tasks::make_chatml(bytes).value();
+  options.writes_dialogues = true;
+  EnvironmentState game;
+  ASSERT_TRUE(game.configure(std::make_shared<const EnvironmentOptions>(options)));
+  auto first = game.on_reset(1);
+  ASSERT_TRUE(first) << first.error().detail;
+  EXPECT_TRUE(first->begins_context);
+  EXPECT_EQ(bytes->decode(first->prompt),
+            "<|im_start|>user\nice<|im_end|>\n<|im_start|>assistant\n");
+  auto next = game.on_act("cold<|im_end|>");  // the world is told the text, not how it ended
+  ASSERT_TRUE(next) << next.error().detail;
+  EXPECT_TRUE(next->begins_context);
+  EXPECT_EQ(bytes->decode(next->prompt),
+            bytes->decode(first->prompt) +
+                "cold<|im_end|>\n<|im_start|>user\nlake<|im_end|>\n<|im_start|>assistant\n");
+  auto broken = game.on_act("\"");  // the agent's JSON breaks: its game ends, no other
+  ASSERT_TRUE(broken) << broken.error().detail;
+  EXPECT_TRUE(broken->is_done);
+  EXPECT_TRUE(broken->stop_reason.starts_with("plugin_error: ")) << broken->stop_reason;
+  ASSERT_TRUE(game.on_reset(2)) << "there is a prompt";
+  EXPECT_TRUE(game.on_act("x")->stop_reason.starts_with("plugin_error: "));
+  EXPECT_EQ(game.on_reset(1)->prompt, first->prompt);
+}
+
+TEST(EnvironmentActor, AGameMayWaitForThoseThatItsProcessPlaysFirst) {
+  EnvironmentOptions options;
+  EXPECT_EQ(options.wait_limit(1000), 60) << "nobody waits for another in this process";
+  options.call_limit_s = 30;
+  options.processes = 2;
+  EXPECT_EQ(options.wait_limit(1), 60 + 2 * 30);
+  EXPECT_EQ(options.wait_limit(9), 60 + 5 * 2 * 30);
+}
+
 TEST(EnvironmentActor, ARowIsOneQuestionAndOneAnswer) {
   auto config = config::load(test::source_path("configs/arithmetic_rlvr.yaml"), {});
   ASSERT_TRUE(config);

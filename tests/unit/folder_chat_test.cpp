@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/tasks/chat_format.hpp"
+#include "runtime/tasks/dialogue_text.hpp"
 #include "runtime/tasks/folder_tokenizer.hpp"
 #include "runtime/tasks/stop_strings.hpp"
 #include "tests/support/byte_folder.hpp"
@@ -177,6 +178,45 @@ TEST(FolderChat, ToolsAreShownAndTheirMessagesFollowAnAnswer) {
   EXPECT_EQ(chat.tokenizer->decode(ids), turn);
   EXPECT_EQ(std::ranges::count(ids, tests::k_im_end), 1) << "a tool's text made a special id";
   EXPECT_EQ(chat.text(chat.format().following(said, "call")), "<|im_end|>" + turn);
+}
+
+TEST(FolderChat, ADialogueThatAnotherProgramWroteHasItsOwnToolsAndCalls) {
+  const Chat plain, tools(tests::k_tool_template);
+  const auto same = read_dialogue(
+      R"({"messages": [{"role": "developer", "content": [{"type": "text", "text": "Be "},
+          {"type": "text", "text": "brief."}]}, {"role": "user", "content": "Why?"}]})");
+  ASSERT_TRUE(same) << same.error().detail;
+  EXPECT_EQ(plain.format().opening(*same).value(), plain.format().opening(k_question).value());
+  const auto dialogue = read_dialogue(
+      R"({"messages": [{"role": "user", "content": "<|im_end|>"}, {"role": "assistant",
+          "content": null, "tool_calls": [{"type": "function",
+          "function": {"name": "f", "arguments": "{\"a\": 1}"}}]}, {"role": "tool", "content": "4"}],
+          "tools": )" +
+      k_schemas + "}");
+  ASSERT_TRUE(dialogue) << dialogue.error().detail;
+  EXPECT_EQ(dialogue->messages[1]["tool_calls"][0]["function"]["arguments"]["a"], 1);
+  const auto ids = tools.format().opening(*dialogue).value();
+  const std::string text = tools.tokenizer->decode(ids);
+  EXPECT_TRUE(text.starts_with("<|im_start|>system\n{\"type\": \"function\"")) << text;
+  EXPECT_EQ(std::ranges::count(ids, tests::k_im_end), 4) << "what a user writes is no special id";
+  const auto chatml = make_chatml(tools.tokenizer).value();
+  EXPECT_NE(tools.text(chatml->opening(*dialogue))
+                .find("<tool_call>\n{\"name\":\"f\",\"arguments\":{\"a\":1}}\n</tool_call>"),
+            std::string::npos);
+}
+
+TEST(DialogueText, WhatIsNoDialogueIsNamed) {
+  for (const auto& [text, why] :
+       {std::pair{"[]", "a dialogue is"},
+        {"{\"messages\": [1]}", "message 1 of a dialogue has no role"},
+        {R"({"messages": [{"role": "user", "content": 3}]})", "has a content that is a number"},
+        {R"({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})",
+         "shows more than text"}}) {
+    const auto read = read_dialogue(text);
+    ASSERT_FALSE(read) << text;
+    EXPECT_NE(read.error().detail.find(why), std::string::npos) << read.error().detail;
+  }
+  EXPECT_EQ(read_dialogue("")->messages.size(), 1U);
 }
 
 TEST(FolderChat, ACallMayEndByAnotherIdThanAnAnswer) {

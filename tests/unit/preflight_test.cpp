@@ -42,13 +42,10 @@ TEST(Preflight, RefusesWhatIsNotBuilt) {
   EXPECT_EQ(refusal({"~adv_estimator"}),
             "adv_estimator: missing: its default gae needs a critic: give it cards "
             "(critic.device_mapping; the trainer's will do), or use grpo or reinforce");
-  EXPECT_EQ(refusal({"actor_train.model_args.dtype=fp16"}),
-            "override 'actor_train.model_args.dtype=fp16': actor_train.model_args.dtype: fp16 is "
-            "not built in; use bf16 or fp32");
-  EXPECT_EQ(refusal({"custom_envs.Lake.env_type=webshop"}),
-            "override 'custom_envs.Lake.env_type=webshop': custom_envs.Lake.env_type: webshop is "
+  EXPECT_EQ(refusal({"custom_envs.Lake.env_type=deepeyes"}),
+            "override 'custom_envs.Lake.env_type=deepeyes': custom_envs.Lake.env_type: deepeyes is "
             "not built in (built in: frozen_lake, sokoban, roll_math, roll_code, roll_qa, game:, "
-            "plugin); take Lake out of the tags of "
+            "plugin, webshop); take Lake out of the tags of "
             "the env managers");
 }
 

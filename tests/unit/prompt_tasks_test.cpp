@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 
+#include "actors/roles/hinted_teacher.hpp"
 #include "actors/run/preflight.hpp"
 #include "actors/run/task_source.hpp"
 #include "runtime/config/load.hpp"
@@ -78,6 +79,65 @@ TEST(PromptSet, ARowIsScoredByTheRewardsThatNameItsTag) {
   EXPECT_EQ((*set)->at(1).scorers, (std::vector<std::string>{"first", "second", "third"}));
   EXPECT_EQ((*set)->at(2).scorers, (std::vector<std::string>{"second", "third"}));
   EXPECT_EQ((*set)->at(1).domain, "first");
+}
+
+// HINT-1.
+TEST(TeacherHints, TheTeacherReadsTheSolutionThatThePolicyDoesNot) {
+  const auto line = [](const std::string& solution) {
+    return R"({"messages": [{"role": "user", "content": "1+1?"}], "tag": "a", "ground_truth": "2",)"
+           R"( "reference_solution": ")" +
+           solution + "\"}\n";
+  };
+  Rows rows(line("two") + line(std::string(200, 'x')));
+  const auto open =
+      [&](std::vector<std::string> more) -> Expected<std::shared_ptr<const TeacherHints>> {
+    COHORT_ASSIGN(auto prompts,
+                  rows.open({"rewards.answer.tag_included=[a]", "sequence_length=96"}));
+    config::RunConfig config = rows.config;
+    config.opd.is_self = true;
+    config.opd.teacher_template = "{problem} ({solution})";
+    for (const std::string& x : more)
+      if (x.starts_with("tokens="))
+        config.opd.solution_tokens = std::stoi(x.substr(7));
+      else if (x.starts_with("key="))
+        config.opd.solution_key = x.substr(4);
+      else if (x.starts_with("length="))
+        config.sequence_length = std::stoi(x.substr(7));
+    return TeacherHints::open(config, *prompts, *rows.policy.tokenizer);
+  };
+  const auto text = [&](std::span<const int32_t> ids) {
+    return rows.policy.tokenizer->decode(ids);
+  };
+  const auto hints = open({});
+  ASSERT_TRUE(hints) << hints.error().detail;
+  EXPECT_EQ(text((*hints)->prompt(0)), "1+1? (two)");
+  const std::string cut = text((*hints)->prompt(1));
+  EXPECT_EQ(cut.size(), 96U - 24U) << "sequence_length less the longest answer";
+  EXPECT_TRUE(cut.starts_with("1+1? (xxx") && cut.ends_with("xx)")) << cut;
+  EXPECT_EQ((*hints)->cut(), 1U);
+  EXPECT_EQ(text((*open({"tokens=2"}))->prompt(0)), "1+1? (tw)");
+  const auto missing = open({"key=proof"});
+  ASSERT_FALSE(missing);
+  EXPECT_NE(missing.error().detail.find("rows.jsonl:1: no text in column 'proof'"),
+            std::string::npos)
+      << missing.error().detail;
+  const auto small = open({"length=28"});
+  ASSERT_FALSE(small);
+  EXPECT_NE(small.error().detail.find("raise it"), std::string::npos) << small.error().detail;
+}
+
+TEST(HintedTeacher, AnAnswerKeepsItsTokensBehindAnotherPrompt) {
+  proto::Trajectory t;
+  t.tokens = {1, 2, 3, 4, 5};
+  t.response_mask = {0, 0, 1, 0, 1};
+  t.turns.resize(2);
+  t.turns[0].response_begin = 2, t.turns[0].response_end = 3;
+  t.turns[1].response_begin = 4, t.turns[1].response_end = 5;
+  const proto::Trajectory read = with_prompt(t, std::vector<int32_t>{7, 8, 9});
+  EXPECT_EQ(read.tokens, (std::vector<int32_t>{7, 8, 9, 3, 4, 5}));
+  EXPECT_EQ(read.response_mask, (std::vector<uint8_t>{0, 0, 0, 1, 0, 1}));
+  EXPECT_EQ(read.turns[1].response_begin, 5U);
+  EXPECT_EQ(read.turns[1].response_end, 6U);
 }
 
 TEST(PromptSet, ARowThatNoRewardScoresIsNamedBeforeTheRun) {

@@ -279,6 +279,65 @@ TEST_F(RolloutActorTest, TurnsThatAreAskedAnewAreContextsOfTheirOwn) {
   EXPECT_EQ(proto::contexts_of(sent_[0]).size(), 3U);
 }
 
+/// Writes dialogues that grow by what it was told, but for every third turn, which is a new one.
+class Growing final : public tasks::Environment {
+ public:
+  std::string reset(uint64_t) override {
+    turn_ = 0;
+    return dialogue(said_ = R"({"role": "user", "content": "Up"})");
+  }
+  tasks::StepResult step(std::string_view response) override {
+    const std::string next = R"({"role": "user", "content": "Left"})";
+    said_ += R"(, {"role": "assistant", "content": ")" + std::string(response) + "\"}, " + next;
+    if (++turn_ % 3 == 0) said_ = next;
+    tasks::StepResult result;
+    result.observation = dialogue(said_);
+    result.is_valid = true;
+    return result;
+  }
+  std::string instructions() const override { return ""; }
+  int actions_left() const override { return 1; }
+  tasks::EpisodeMetrics metrics() const override { return {}; }
+
+ private:
+  static std::string dialogue(const std::string& messages) {
+    return "{\"messages\": [" + messages + "]}";
+  }
+  std::string said_;
+  int turn_ = 0;
+};
+
+TEST_F(RolloutActorTest, ADialogueThatGoesOnFromTheLastContextIsNoNewOne) {
+  answer_ = tokenizer_->encode("<answer>Up</answer><|im_end|>").value();
+  start([](RolloutOptions& options) {
+    EnvironmentOptions agent = *lake(4);
+    agent.prompt.reset();
+    agent.make = []() -> Expected<std::unique_ptr<tasks::Environment>> {
+      return std::unique_ptr<tasks::Environment>(std::make_unique<Growing>());
+    };
+    agent.writes_dialogues = true;
+    options.environments["agent"] = std::make_shared<const EnvironmentOptions>(std::move(agent));
+  });
+  serve(1);
+  auto end = ask(lease(1, 0, 1, "agent"));
+  std::vector<std::optional<size_t>> kept;
+  for (uint32_t turn = 0; turn < 4; ++turn) {
+    const uint64_t id = engine_->in_flight().at(0);
+    kept.push_back(engine_->turn_of(id).kept_tokens);
+    engine_->answer(id);
+    scheduler_.run();
+  }
+  EXPECT_EQ(end->text, "lease 1");
+  ASSERT_EQ(sent_.size(), 1U);
+  EXPECT_EQ(proto::contexts_of(sent_[0]).size(), 2U);
+  const auto& turns = sent_[0].turns;
+  ASSERT_EQ(turns.size(), 4U);
+  EXPECT_EQ(turns[2].context_begin, 0U);
+  EXPECT_EQ(turns[3].context_begin, turns[2].response_end) << "asked anew";
+  EXPECT_EQ(kept[1], turns[0].response_end) << "the engine has what was said";
+  EXPECT_EQ(kept[3], 0U);
+}
+
 TEST_F(RolloutActorTest, ACancelEndsItsLeaseAndNoOther) {
   serve(1);
   auto first = ask(lease(1, 0));

@@ -440,7 +440,6 @@ TEST(VerlLoad, WhatARunLacksIsRefusedByTheKeysOwnName) {
       {{"critic.enable=True", "critic.ppo_micro_batch_size_per_gpu=20"}, "critic.enable"},
       {{actor + "shuffle=True"}, actor + "shuffle"},
       {{actor + "optim.lr_scheduler_type=cosine"}, actor + "optim.lr_scheduler_type"},
-      {{actor + "fsdp_config.dtype=float16"}, actor + "fsdp_config.dtype"},
       {{"actor_rollout_ref.model.tokenizer_path=/t"}, "actor_rollout_ref.model.tokenizer_path"},
       {{"actor_rollout_ref.model.lora_adapter_path=/x"},
        "actor_rollout_ref.model.lora_adapter_path"},

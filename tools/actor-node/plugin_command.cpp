@@ -150,7 +150,11 @@ Expected<PluginReport> check_environment(PluginCommand command, plugin::PluginSp
   if (command.answers.empty()) command.answers = {"<answer>Up</answer>"};
   const std::string name = spec.plugin;
   const bool is_file = name.ends_with(".so") || name.find(".py") != std::string::npos;
-  if (!is_file) COHORT_TRY(plugin::fill_gem_spec({name, spec.config, command.tool_wrapper}, spec));
+  spec.is_dialogue = command.is_dialogue || !command.agent_runner.empty();
+  if (!is_file)
+    COHORT_TRY(plugin::fill_gem_spec({name, spec.config, command.tool_wrapper, command.modules,
+                                      command.pythonpath, command.agent_runner},
+                                     spec));
   COHORT_ASSIGN(auto source, plugin::open_environment(spec));
   PluginReport report;
   auto first = source->make(), second = source->make();
@@ -197,6 +201,12 @@ CLI::App* add_plugin_command(CLI::App& app, PluginCommand& command) {
       "--environment", command.is_environment,
       "it is an environment: play it; a class, a .so, or a world of GEM by its env_type");
   check->add_option("--tool-wrapper", command.tool_wrapper, "of a world of GEM, a JSON object");
+  check->add_flag("--dialogue", command.is_dialogue,
+                  "it is an agent (ProxyEnvManager), or an environment that writes each turn's "
+                  "dialogue (AgentNativeStepEnvManager)");
+  check->add_option("--modules", command.modules, "of a package: what registers it with GEM");
+  check->add_option("--pythonpath", command.pythonpath, "folders in which the modules lie");
+  check->add_option("--agent-runner", command.agent_runner, "agent_runner_cls: module.Class");
   check->add_flag("--tool", command.is_tool, "it is a tool: call it");
   check->add_option("--arguments", command.arguments, "of the call, a JSON object")
       ->capture_default_str();

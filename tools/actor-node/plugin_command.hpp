@@ -15,10 +15,13 @@ struct PluginCommand {
   std::string rows;  // .jsonl; empty: a built-in handful
   bool is_environment = false;
   bool is_tool = false;
-  std::string arguments = "{}";      // of the call
-  std::string tool_wrapper = "{}";   // around a world of GEM
-  uint64_t seed = 1;                 // of the episodes
-  std::vector<std::string> answers;  // played in turn; empty: "<answer>Up</answer>"
+  std::string arguments = "{}";     // of the call
+  std::string tool_wrapper = "{}";  // around a world of GEM
+  bool is_dialogue = false;         // the environment, or an agent, writes each turn's dialogue
+  std::vector<std::string> modules, pythonpath;  // of a world that a package registers with GEM
+  std::string agent_runner;                      // ROLL's class that acts; empty: none
+  uint64_t seed = 1;                             // of the episodes
+  std::vector<std::string> answers;              // played in turn; empty: "<answer>Up</answer>"
 };
 
 /// Declares the subcommand and its options, which write into `command`.

@@ -4,13 +4,13 @@
 set(code "// Made from runtime/plugin/python/*.py by tools/cmake/embed_python.cmake.\n")
 string(APPEND code "#include \"runtime/plugin/code/code_scripts.hpp\"\n\nnamespace cohort::plugin {\n")
 file(READ ${FOLDER}/sample.py sample_text)
-# So is a plugin's child: its parts for environments, worlds of GEM and tools come first.
-file(READ ${FOLDER}/worker_world.py worker_text)
-file(READ ${FOLDER}/worker_gem.py worker_gem_text)
-file(READ ${FOLDER}/worker_tool.py worker_tool_text)
-file(READ ${FOLDER}/worker.py worker_end_text)
-string(APPEND worker_text "${worker_gem_text}" "${worker_tool_text}"
-  "${worker_end_text}")
+# So is a plugin's child, whose last part serves the others.
+foreach(part world gem package agent tool)
+  file(READ ${FOLDER}/worker_${part}.py part_text)
+  string(APPEND worker_text "${part_text}")
+endforeach()
+file(READ ${FOLDER}/worker.py part_text)
+string(APPEND worker_text "${part_text}")
 # The judge is one program in two files.
 file(READ ${FOLDER}/judge.py judge_text)
 file(READ ${FOLDER}/judge_cases.py judge_cases_text)

@@ -433,7 +433,7 @@ void Visitor::env_type(const Key& key, EnvType& x, std::string& name) {
     std::string near = found == names.end() ? did_you_mean(name, {names.begin(), names.end()}) : "";
     if (!near.empty())
       return Error{Errc::config, fmt::format("there is no environment '{}'{}", name, near)};
-    x = catalog::find<EnvType>(row).value_or(EnvType::other);
+    x = catalog::find<EnvType>(row).value_or(EnvType::package);
     return {};
   };
   Key listed = key;

@@ -102,8 +102,8 @@ void refuse_without_teacher(const RunConfig& c, Findings& f) {
   const bool has_folder = !teacher_folder(c).empty();
   if (has_cards && has_folder) return;
   if (is_asked("teachers")) return f.problem("teachers", k_several_teachers);
-  if (is_asked("opsd_mode")) return f.problem("opsd_mode", k_self_teacher);
-  const std::string key = c.opd.is_mixed           ? "use_opd"
+  const std::string key = c.opd.is_self            ? "opsd_mode"
+                          : c.opd.is_mixed         ? "use_opd"
                           : f.has("is_pure_opd")   ? "is_pure_opd"
                           : f.has("student_train") ? "student_train"
                                                    : "actor_train";
@@ -113,6 +113,22 @@ void refuse_without_teacher(const RunConfig& c, Findings& f) {
               is_lora ? "; the policy without its adapter is no teacher in this version" : "");
   if (!has_folder)
     f.problem(key, "needs a teacher: name its folder in teacher.model_args.model_name_or_path");
+}
+
+/// The teacher's prompt has the row's solution: rows, and room for it.
+void check_hints(const RunConfig& c, Findings& f) {
+  if (!c.opd.is_self) return;
+  if (c.pipeline != Pipeline::rlvr)
+    return f.problem("opsd_mode", "needs rows with solutions: pipeline rlvr");
+  for (const std::string_view field : {"{problem}", "{solution}"})
+    if (c.opd.teacher_template.find(field) == std::string::npos)
+      f.problem("opsd_teacher_template", "has no {}", field);
+  const int64_t policy = c.prompt_length + c.response_length;
+  if (c.sequence_length > 0 && c.sequence_length <= policy)
+    f.warn("sequence_length",
+           "{} leaves a teacher's prompt no more room than the policy's ({} + {}): solutions are "
+           "cut; raise it",
+           c.sequence_length, c.prompt_length, c.response_length);
 }
 
 /// Whether a key of the section has a problem already: a map of several teachers has.
@@ -164,6 +180,7 @@ void check_demonstrations(const RunConfig& c, Findings& f) {
 void check_opd(RunConfig& c, Findings& f) {
   rename_section(c, f, "student_train", "actor_train");
   rename_section(c, f, "student_infer", "actor_infer");
+  if (c.opd.is_self && !c.opd.is_mixed) c.opd.is_pure = true;
   if (f.has("student_train") && !f.has("is_pure_opd") && !c.opd.is_mixed) c.opd.is_pure = true;
   if (!usable(f, {"is_pure_opd", "use_opd", "teacher"})) return;
   if (c.pipeline == Pipeline::distill) check_distill(c, f);
@@ -175,6 +192,7 @@ void check_opd(RunConfig& c, Findings& f) {
   if (c.pipeline > Pipeline::rlvr)
     return f.warn(c.opd.is_pure ? "is_pure_opd" : "use_opd",
                   "has no effect in pipeline {}: nothing is sampled", to_string(c.pipeline));
+  check_hints(c, f);
   if (c.opd.is_pure) complete_pure(c, f);
   if (!is_teacher_broken(f)) refuse_without_teacher(c, f);
 }

@@ -34,15 +34,15 @@ void complete_partition(EnvManagerConfig& m, Findings& f, const std::string& nam
 
 /// Problems of what an agent_template shows.
 void check_placeholders(Findings& f, const std::string& path, const EnvTemplate& e) {
-  static const std::vector<std::string> k_dialogue = {"turn_idx", "observation", "actions_left",
-                                                      "max_response_length", "event"};
+  static const std::vector<std::string> k_dialogue = {
+      "turn_idx", "observation", "actions_left", "max_response_length", "event", "suffix"};
   static const std::vector<std::string> k_anew = {"env_instruction",    "history",
                                                   "step_count",         "history_length",
                                                   "current_step",       "current_observation",
                                                   "max_response_length"};
-  const std::vector<std::string>& k_placeholders = asks_anew(e) ? k_anew : k_dialogue;
+  const std::vector<std::string>& k_placeholders = has_step_template(e) ? k_anew : k_dialogue;
   const std::string_view text = e.agent_template;
-  const std::string_view seen = asks_anew(e) ? "{current_observation}" : "{observation}";
+  const std::string_view seen = has_step_template(e) ? "{current_observation}" : "{observation}";
   if (text.find(seen) == std::string_view::npos && !f.has_problem(path))
     f.problem(path, "has no {}: the policy would see nothing", seen);
   for (size_t open = text.find('{'); open != std::string_view::npos;
@@ -59,12 +59,28 @@ void check_placeholders(Findings& f, const std::string& path, const EnvTemplate&
   }
 }
 
+/// Problems of an environment that writes its dialogues, or of the agent that acts in its place.
+void check_agent(Findings& f, const std::string& path, const EnvTemplate& e) {
+  if (has_agent_runner(e) && e.agent_runner_cls.empty())
+    f.problem(path + ".agent_runner_cls",
+              "missing: ProxyEnvManager lets an agent act: give its class, or env_type plugin and "
+              "env_config.plugin");
+  if (!is_hosted(e.env_type))
+    f.problem(path + ".env_manager_cls",
+              "{} writes no dialogues; use TrajEnvManager, StepEnvManager or StepConcatEnvManager, "
+              "or with ProxyEnvManager ROLL's GEMRunner as agent_runner_cls",
+              e.env_type_name);
+}
+
 /// Problems of the template texts and of the turn budget of one environment that is played.
 void check_environment(RunConfig& c, Findings& f, const std::string& tag, EnvTemplate& e) {
   const std::string path = "custom_envs." + tag;
   if (!catalog::entry(e.env_type).is_built || env_manager_of(e) == EnvManager::other)
     return;  // its texts are its own
-  check_placeholders(f, path + ".agent_template", e);
+  if (env_manager_of(e) == EnvManager::dialogue)
+    check_agent(f, path, e);
+  else
+    check_placeholders(f, path + ".agent_template", e);
   int64_t new_tokens = c.actor_infer.generating_args.max_new_tokens;
   if (e.max_tokens_per_step > new_tokens) {
     f.warn(path + ".max_tokens_per_step", "{} is cut to max_new_tokens {}", e.max_tokens_per_step,
@@ -157,7 +173,7 @@ void check_environments(RunConfig& c, Findings& f) {
       continue;
     }
     check_environment(c, f, tag, environment);
-    if (asks_anew(environment)) asked_anew.push_back(tag);
+    if (has_step_template(environment)) asked_anew.push_back(tag);
   }
   check_step_managers(c, f, asked_anew);
 }

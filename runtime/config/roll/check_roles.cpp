@@ -240,6 +240,15 @@ std::vector<NamedRole> roles_of(RunConfig& c) {
 void check_roles(RunConfig& c, Findings& f, const LoadOptions& options) {
   for (const NamedRole& x : roles_of(c)) complete_role(*x.role, f, x.name, c);
   require_roles(c, f);
+  const std::string trained = train_section(c);
+  for (const NamedRole& x : roles_of(c)) {
+    if (x.role->model_args.dtype != ModelDtype::fp16) continue;
+    const std::string key = x.name + ".model_args.dtype";
+    if (x.name == trained)
+      f.warn(key, k_half_as_single);
+    else
+      f.note(key, fmt::format("every role computes in {}'s", trained));
+  }
   if (!c.actor_infer.device_mapping.empty())
     c.derived.infer_replicas = c.actor_infer.strategy_args.data_parallel_size;
   count_nodes(c, f);

@@ -12,9 +12,6 @@ inline constexpr std::string_view k_nobody = "nobody";
 inline constexpr std::string_view k_several_teachers =
     "several teachers are not built in: give one, as `teacher` with a device_mapping, and a run "
     "for each";
-inline constexpr std::string_view k_self_teacher =
-    "the policy as its own teacher, with a hint in the prompt, is not built in: name the folder of "
-    "a `teacher`";
 
 /// Walks every key of `config`. The schema.
 void describe(Visitor& visitor, RunConfig& config);

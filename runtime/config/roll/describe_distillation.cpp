@@ -20,6 +20,19 @@ void describe_opd(Visitor& v, OpdSection& x) {
   v.key({"opd_token_kld_clip", k_trainer,
          "A token's KL to the teacher is clamped to plus and minus this; ~: not.", above(0)},
         x.clip);
+  v.key({"opsd_mode", "teacher",
+         "The teacher reads the row's solution, too (on-policy self-distillation, where its folder "
+         "is the policy's start); is_pure_opd, unless use_opd."},
+        x.is_self);
+  if (x.is_self || !v.is_writing()) {
+    v.key({"opsd_solution_key", "teacher", "opsd_mode: column with the solution."}, x.solution_key);
+    v.key({"opsd_teacher_template", "teacher",
+           "opsd_mode: the user's message that the teacher reads, with {problem} and {solution}."},
+          x.teacher_template);
+    v.key({"opsd_max_solution_length", "teacher",
+           "opsd_mode: tokens of a solution at most; 0: what sequence_length leaves.", at_least(0)},
+          x.solution_tokens);
+  }
   v.inert("pure_opd_pipeline_type",
           "the pipeline follows from the other keys (environments or rewards), or from `pipeline`");
 }
@@ -75,10 +88,7 @@ void describe_distillation(Visitor& v, RunConfig& c) {
                      "names nothing; ~: pretrain."},
                     c.student_pretrain);
   describe_distill(v, c.distill);
-  v.refused({"opsd_mode", k_nobody, k_self_teacher});
   v.refused({"teachers", k_nobody, k_several_teachers});
-  v.inert("opsd_solution_key opsd_teacher_template opsd_max_solution_length",
-          "only opsd_mode reads it, which is not built in");
 }
 
 }  // namespace cohort::config

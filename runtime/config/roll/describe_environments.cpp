@@ -69,6 +69,15 @@ void describe_sokoban(Visitor& v, EnvConfigSection& e) {
         e.grid_vocab);
 }
 
+void describe_package(Visitor& v, PluginSection& p) {
+  v.key({"modules", "environments",
+         "What is imported so that env_type is registered with GEM; none: for ROLL's names "
+         "roll.pipeline.agentic.env."},
+        p.modules);
+  v.key({"pythonpath", "environments", "Folders in which `python` looks for modules first."},
+        p.pythonpath);
+}
+
 void describe_env_config(Visitor& v, EnvTemplate& x) {
   EnvConfigSection& e = x.env_config;
   if (!v.enter({"env_config", "environments",
@@ -78,6 +87,7 @@ void describe_env_config(Visitor& v, EnvTemplate& x) {
     return;
   if (!v.is_listing() && is_of_gem(x.env_type)) {  // as gem.make() takes it
     describe_plugin_process(v, e.plugin, "environments");
+    describe_package(v, e.plugin);
     v.others(e.plugin.args);
     v.leave();
     return;
@@ -110,6 +120,7 @@ void describe_env_config(Visitor& v, EnvTemplate& x) {
   if (v.is_listing()) {
     describe_sokoban(v, e);
     describe_plugin(v, e.plugin, "environments");
+    describe_package(v, e.plugin);
   } else {
     v.inert("grid_lookup grid_vocab", "symbols and action words are fixed");
   }
@@ -129,16 +140,23 @@ void describe_environment(Visitor& v, EnvTemplate& e) {
   v.nullable_text(
       {"env_manager_cls", "environments",
        "ROLL's class that plays it. TrajEnvManager: a dialogue that grows; StepEnvManager "
-       "and StepConcatEnvManager: each turn is asked anew, and a sample of its own."},
+       "and StepConcatEnvManager: each turn is asked anew, and a sample of its own; "
+       "AgentNativeStepEnvManager: the environment writes each turn's dialogue; ProxyEnvManager: "
+       "an "
+       "agent does, which asks a server."},
       e.env_manager_cls);
-  if (asks_anew(e) || v.is_listing())
+  v.nullable_text({"agent_runner_cls", "environments",
+                   "ProxyEnvManager: ROLL's class, or yours, whose run_job(seed) plays an episode; "
+                   "~: env_type plugin names an agent."},
+                  e.agent_runner_cls);
+  if (has_step_template(e) || v.is_listing())
     v.key(
         {"history_length", "environments",
          "Step managers: turns that a prompt shows, the one that is asked among them; 0: it alone.",
          at_least(0)},
         e.history_length);
   else
-    v.inert("history_length", "a dialogue that grows shows every turn");
+    v.inert("history_length", "a dialogue shows what its manager has it show");
   v.key({"max_steps", "environments", "Turns of a trajectory.", between(1, 1 << 16)}, e.max_steps);
   v.key({"max_tokens_per_step", "environments",
          "Answer tokens of a turn. The smallest of this, "
@@ -153,7 +171,7 @@ void describe_environment(Visitor& v, EnvTemplate& e) {
          "{history_length} {step_count} {current_step} {current_observation} "
          "{max_response_length}."},
         e.agent_template);
-  // A manager of ROLL's that shows images, or lets an agent of its own act, has keys of its own.
+  // A manager of ROLL's that shows images has keys of its own.
   const bool is_built =
       catalog::entry(e.env_type).is_built && env_manager_of(e) != EnvManager::other;
   if (is_built || v.is_listing())
@@ -165,7 +183,7 @@ void describe_environment(Visitor& v, EnvTemplate& e) {
                 "Tools around a world of GEM: wrapper_args, and tool_configs with tool_id "
                 "python_code or search (docs/plugins.md)."},
                e.tool_wrapper);
-  v.inert("use_thread_lock max_env_step_concurrent agent_runner_cls max_actions_per_traj",
+  v.inert("use_thread_lock max_env_step_concurrent max_actions_per_traj",
           "belongs to ROLL's environment workers");
   if (!is_built) v.rest("belongs to an environment, or a manager, that is not built in", {});
 }

@@ -121,8 +121,6 @@ bool is_no_text_module(std::string_view prefixes) {
 void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c, List& list) {
   const ModelArgs& m = w.model_args;
   std::string model = name + ".model_args";
-  list.add_if(m.dtype == ModelDtype::fp16, model + ".dtype",
-              "fp16 is not built in; use bf16 or fp32");
   list.add_if(
       !m.model_name_or_path.empty() && m.model_name_or_path != c.pretrain && name != "reference" &&
           name != "critic" && name != "teacher",
@@ -270,19 +268,24 @@ void add_manager(const std::string& name, const EnvManagerConfig& m, List& list)
               fmt::format("{} is not built in; use policy", m.llm_proxy_type));
 }
 
-/// Returns the tools of a world of GEM that it cannot have: a server is asked by search alone, and
-/// where the world's sandbox has a network.
+/// Returns the tools of a world of GEM that it cannot have: a server is asked by search alone, where
+/// the world's sandbox has a network. It has one for that tool, unless programs of the policy run in
+/// it, too.
 std::vector<std::string> tools_out_of_reach(const EnvTemplate& environment) {
   std::vector<std::string> names;
   const auto wrapper = parse_yaml(environment.tool_wrapper, "tool_wrapper");  // JSON is YAML
   const Entry* tools = wrapper ? wrapper->find("tool_configs") : nullptr;
   if (tools == nullptr) return names;
+  bool runs_programs = false;
   for (const Node& tool : tools->node().items) {
     const Entry* id = tool.find("tool_id");
-    const std::string name = id == nullptr ? "a tool without tool_id" : id->node().scalar;
-    const bool is_reached = name == "search" && environment.env_config.plugin.sandbox.network;
-    if (name != "python_code" && !is_reached) names.push_back(name);
+    names.push_back(id == nullptr ? "a tool without tool_id" : id->node().scalar);
+    runs_programs = runs_programs || names.back() == "python_code";
   }
+  const bool is_reached = environment.env_config.plugin.sandbox.network || !runs_programs;
+  std::erase_if(names, [is_reached](const std::string& name) {
+    return name == "python_code" || (name == "search" && is_reached);
+  });
   return names;
 }
 
@@ -309,12 +312,14 @@ void add_environments(const RunConfig& c, List& list) {
       list.add(
           "custom_envs." + tag + ".tool_wrapper",
           fmt::format("{} asks a server: {}", tool,
-                      tool == "search" ? "set env_config.sandbox.network: true, or use python_code"
+                      tool == "search" ? "set env_config.sandbox.network: true (programs of the "
+                                         "policy have it then), or take python_code out"
                                        : "use python_code, or `tools` with a plugin whose "
                                          "sandbox.network is true"));
     list.add_if(env_manager_of(environment) == EnvManager::other,
                 "custom_envs." + tag + ".env_manager_cls",
-                "is not built in; use TrajEnvManager, StepEnvManager or StepConcatEnvManager");
+                "is not built in; use TrajEnvManager, StepEnvManager, StepConcatEnvManager, "
+                "AgentNativeStepEnvManager or ProxyEnvManager");
     list.add_if(
         asks_anew(environment) && catalog::entry(c.adv_estimator).has(catalog::need::critic),
         "custom_envs." + tag + ".env_manager_cls",

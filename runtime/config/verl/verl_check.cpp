@@ -126,6 +126,8 @@ void check_loss(const VerlConfig& c, Findings& f) {
   if (f.has(unread))
     f.warn(unread, "has no effect: strategy {} reads actor.{}", is_megatron ? "megatron" : "fsdp",
            is_megatron ? "optim.clip_grad" : "grad_clip");
+  if ((is_megatron ? c.actor.megatron.dtype : c.actor.fsdp_config.dtype) >= VerlDtype::float16)
+    f.warn(actor + (is_megatron ? "megatron.dtype" : "fsdp_config.dtype"), k_half_as_single);
   if (c.actor.ulysses_sequence_parallel_size > 1 && !c.model.use_remove_padding)
     f.warn("actor_rollout_ref.model.use_remove_padding",
            "verl refuses false beside ulysses_sequence_parallel_size above 1; batches are always "

@@ -63,12 +63,8 @@ void add_optimizer(const std::string& role, const VerlOptim& o, List& list) {
               "cosine in RL steps is not built in; use constant");
 }
 
-void add_engine(const std::string& role, VerlStrategy strategy, VerlDtype dtype,
-                const VerlMegatron& m, List& list) {
+void add_engine(const std::string& role, VerlStrategy strategy, const VerlMegatron& m, List& list) {
   const bool is_megatron = strategy == VerlStrategy::megatron;
-  list.add_if(dtype >= VerlDtype::float16,
-              role + (is_megatron ? ".megatron.dtype" : ".fsdp_config.dtype"),
-              "float16 is not built in; use bfloat16 or float32");
   list.add_if(is_megatron && role == "critic" && m.expert_model_parallel_size > 1,
               role + ".megatron.expert_model_parallel_size",
               fmt::format("{} is not built in for a critic; use 1 (it is the actor's unless it is "
@@ -89,14 +85,11 @@ void add_router_losses(const std::string& role, const VerlMegatron& m, List& lis
 void add_roles(const VerlConfig& c, const VerlNumbers& n, List& list) {
   const VerlActor& a = c.actor;
   const bool is_megatron = a.strategy == VerlStrategy::megatron;
-  add_engine("actor_rollout_ref.actor", a.strategy,
-             is_megatron ? a.megatron.dtype : a.fsdp_config.dtype, a.megatron, list);
+  add_engine("actor_rollout_ref.actor", a.strategy, a.megatron, list);
   if (is_megatron) add_router_losses("actor_rollout_ref.actor", a.megatron, list);
   if (n.is_reference_needed) {
     const VerlStrategy strategy = c.ref.strategy.value_or(a.strategy);
-    add_engine("actor_rollout_ref.ref", strategy,
-               strategy == VerlStrategy::megatron ? c.ref.megatron.dtype : c.ref.fsdp_config.dtype,
-               c.ref.megatron, list);
+    add_engine("actor_rollout_ref.ref", strategy, c.ref.megatron, list);
   }
   list.add_if(!c.model.tokenizer_path.empty() && c.model.tokenizer_path != c.model.path,
               "actor_rollout_ref.model.tokenizer_path",
@@ -105,9 +98,7 @@ void add_roles(const VerlConfig& c, const VerlNumbers& n, List& list) {
 
 void add_critic(const VerlConfig& c, const VerlNumbers& n, List& list) {
   const VerlCritic& k = c.critic;
-  const bool is_megatron = k.strategy == VerlStrategy::megatron;
-  add_engine("critic", k.strategy, is_megatron ? k.megatron.dtype : k.model.fsdp_config.dtype,
-             k.megatron, list);
+  add_engine("critic", k.strategy, k.megatron, list);
   add_optimizer("critic", k.optim, list);
   const bool is_recorded = c.algorithm.rollout_correction.bypass_mode ||
                            (n.optimizer_steps_per_step == 1 && !c.actor.recompute_old_log_prob);

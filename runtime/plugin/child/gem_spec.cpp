@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -20,6 +21,14 @@ Expected<nlohmann::ordered_json> object_of(const std::string& text, const char* 
   return json;
 }
 
+bool has_tool(const nlohmann::ordered_json& wrapper, std::string_view name) {
+  const auto tools = wrapper.find("tool_configs");
+  return tools != wrapper.end() && tools->is_array() &&
+         std::ranges::any_of(*tools, [name](const auto& tool) {
+           return tool.is_object() && tool.value("tool_id", "") == name;
+         });
+}
+
 /// Returns how long the tools of one step may take.
 double tool_seconds(const nlohmann::ordered_json& wrapper) {
   double seconds = 0;
@@ -35,6 +44,21 @@ double tool_seconds(const nlohmann::ordered_json& wrapper) {
   return seconds;
 }
 
+/// Returns the folders as absolute paths, which the children may read.
+Expected<std::vector<std::string>> readable_folders(const std::vector<std::string>& folders,
+                                                    PluginSpec& spec) {
+  std::vector<std::string> found;
+  for (const std::string& folder : folders) {
+    std::error_code error;
+    const auto path = std::filesystem::canonical(folder, error);
+    if (error || !std::filesystem::is_directory(path, error))
+      return Error{Errc::config, fmt::format("pythonpath: no folder '{}'", folder)};
+    found.push_back(path.string());
+    spec.readable.push_back(path.string());
+  }
+  return found;
+}
+
 }  // namespace
 
 Expected<void> fill_gem_spec(const GemWorld& world, PluginSpec& spec) {
@@ -48,13 +72,25 @@ Expected<void> fill_gem_spec(const GemWorld& world, PluginSpec& spec) {
       spec.readable.push_back(path.string());
     }
   }
-  spec.timeout_s += tool_seconds(wrapper);
-  spec.plugin = k_gem;
+  // Programs of the policy would have the network of a search, too: there the user says so.
+  if (has_tool(wrapper, "search") && !has_tool(wrapper, "python_code")) spec.has_network = true;
+  nlohmann::ordered_json own{{"env_id", world.env_id}};
+  if (!world.agent_runner.empty()) {
+    COHORT_ASSIGN(own["entry"], object_of(world.entry, "custom_envs entry"));
+    own["agent_runner"] = world.agent_runner;
+    spec.plugin = k_agent_runner;
+  } else if (!world.modules.empty()) {
+    own["modules"] = world.modules;
+    spec.plugin = k_package;
+  } else {
+    spec.timeout_s += tool_seconds(wrapper);
+    spec.plugin = k_gem;
+  }
+  COHORT_ASSIGN(own["pythonpath"], readable_folders(world.pythonpath, spec));
+  own["env_config"] = std::move(config);
+  own["tool_wrapper"] = std::move(wrapper);
   spec.kind = PluginKind::environment;
-  spec.config = nlohmann::ordered_json{{"env_id", world.env_id},
-                                       {"env_config", std::move(config)},
-                                       {"tool_wrapper", std::move(wrapper)}}
-                    .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  spec.config = own.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "runtime/plugin/child/gem_spec.hpp"
 #include "runtime/plugin/child/plugin_pool.hpp"
@@ -41,15 +42,28 @@ class Seat {
     return call(Op::step, step_payload(world, answer));
   }
 
+  /// Has the child forget a world; behind the call that is under way, which nobody waits for.
   void close(uint64_t world, uint64_t life) {
-    std::lock_guard lock(mutex_);
-    if (life == life_ && worker_) worker_->begin(Op::close, close_payload(world));
+    {
+      std::lock_guard lock(left_mutex_);
+      left_.push_back({world, life});
+    }
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock) close_left();
   }
 
  private:
+  void close_left() {
+    std::lock_guard lock(left_mutex_);
+    for (const auto& [world, life] : left_)
+      if (life == life_ && worker_) worker_->begin(Op::close, close_payload(world));
+    left_.clear();
+  }
   Expected<World> call(Op op, const std::string& payload) {
+    close_left();
     worker_->begin(op, payload);
     auto frame = worker_->next(timeout_s_);
+    if (frame) close_left();
     if (!frame) return lost(frame.error());
     if (frame->kind == static_cast<uint8_t>(Answer::failed)) {
       auto failure = read_failure(frame->payload);
@@ -72,6 +86,8 @@ class Seat {
   std::mutex mutex_;
   PluginPool::Worker worker_;
   uint64_t life_ = 0;  // children before this one
+  std::mutex left_mutex_;
+  std::vector<std::pair<uint64_t, uint64_t>> left_;  // worlds to forget, with their lives
 };
 
 class Source;
@@ -202,13 +218,14 @@ tasks::StepResult PluginWorld::step(std::string_view response_text) {
     world->step.is_done = true;
     world->step.stop_reason = "max_turns";
   }
+  if (world->step.is_done) leave();  // an agent that is still at work is told so
   return std::move(world->step);
 }
 
 }  // namespace
 
 Expected<std::shared_ptr<EnvironmentSource>> open_environment(const PluginSpec& spec) {
-  if (!is_python_plugin(spec.plugin) && !is_native_plugin(spec.plugin) && spec.plugin != k_gem)
+  if (!is_python_plugin(spec.plugin) && !is_native_plugin(spec.plugin) && !is_shipped(spec.plugin))
     return Error{Errc::config, spec.plugin + ": a plugin is path.py:Class or path.so"};
   PluginSpec file = spec;
   file.kind = PluginKind::environment;

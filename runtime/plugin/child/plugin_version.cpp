@@ -87,6 +87,7 @@ SandboxOptions sandbox_of(const PluginSpec& file) {
   options.limits.memory_bytes = file.memory_bytes;
   options.readable = file.readable;
   options.has_network = file.has_network;
+  options.has_loopback = file.is_dialogue;
   options.environment = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8",
                          // one order of sets in every child, and no pool of threads per child
                          "PYTHONHASHSEED=0", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1"};
@@ -155,6 +156,7 @@ Expected<PluginVersion> python_version(const PluginSpec& file, const Named& at) 
                               {"name", at.name},
                               {"source", source},
                               {"args", std::move(args)},
+                              {"is_dialogue", file.is_dialogue},
                               {"timeout_s", file.timeout_s}};
   if (file.kind == PluginKind::tool) {
     COHORT_ASSIGN(load["schema"], schema_of(file.schema));
@@ -165,15 +167,16 @@ Expected<PluginVersion> python_version(const PluginSpec& file, const Named& at) 
   return version;
 }
 
-/// The worker has the code (worker_gem.py): there is no file that could change.
-Expected<PluginVersion> gem_version(const PluginSpec& file) {
+/// The worker has the code: there is no file that could change.
+Expected<PluginVersion> shipped_version(const PluginSpec& file) {
   COHORT_ASSIGN(nlohmann::json args, options_of(file.config));
   PluginVersion version{.fingerprint = file.config, .launch = {}};
   COHORT_ASSIGN(version.launch, python_launch(file, file.plugin));
-  version.launch.load_json = load_text({{"kind", "gem"},
+  version.launch.load_json = load_text({{"kind", file.plugin},
                                         {"path", file.plugin},
                                         {"args", std::move(args)},
                                         {"has_network", file.has_network},
+                                        {"is_dialogue", file.is_dialogue},
                                         {"timeout_s", file.timeout_s}});
   return version;
 }
@@ -221,7 +224,7 @@ bool is_native_plugin(std::string_view plugin) { return plugin.ends_with(".so");
 
 Expected<PluginVersion> read_version(const PluginSpec& file) {
   const auto read = [&file]() -> Expected<PluginVersion> {
-    if (file.plugin == k_gem) return gem_version(file);
+    if (is_shipped(file.plugin)) return shipped_version(file);
     COHORT_ASSIGN(Named at, named(file.plugin));
     return is_native_plugin(file.plugin) ? native_version(file, at) : python_version(file, at);
   };

@@ -1,6 +1,6 @@
-"""The child of a Python plugin: loads one reward, environment or tool and serves it. The parts
-for environments, worlds of GEM and tools (worker_world.py, worker_gem.py, worker_tool.py) come
-before this text.
+"""The child of a Python plugin: loads one reward, environment or tool and serves it. The parts for
+environments (worker_world.py), worlds of GEM and of other packages (worker_gem.py,
+worker_package.py), agents (worker_agent.py) and tools (worker_tool.py) come before this text.
 
 Embedded in the binary (tools/cmake/embed_python.cmake), sent through the pipe; standard library
 only, Python 3.9 and later. Frames on what were stdin and stdout (plugin/child/plugin_frames.hpp);
@@ -234,6 +234,7 @@ class Plugin:
     worlds = {}
     schema = None  # of a tool
     output_max = 0  # bytes of a tool's answer
+    is_dialogue = False  # an observation is a dialogue, which the policy reads as it is
 
 
 plugin = Plugin()
@@ -329,6 +330,7 @@ def load_reward(module, request):
 def load(request):
     plugin.args = request.get("args") or {}
     plugin.timeout_s = request["timeout_s"]
+    plugin.is_dialogue = request.get("is_dialogue", False)
     module = load_module(request) if "source" in request else None
     name = LOADERS[request["kind"]](module, request)
     if plugin.is_async:
@@ -519,7 +521,7 @@ def send(seq, kind, payload):
 
 
 LOADERS = {"reward": load_reward, "environment": load_environment, "tool": load_tool,
-           "gem": load_gem}
+           "gem": load_gem, "package": load_package, "agent_runner": load_runner}
 
 
 def serve():

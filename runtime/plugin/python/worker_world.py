@@ -8,10 +8,15 @@ def is_environment(item):
 
 
 def load_environment(module, request):
-    name, plugin.function = choose(
-        module, request.get("name"), is_environment, "class", "Environment"
+    name, chosen = choose(
+        module, request.get("name"), lambda item: is_environment(item) or is_agent(item), "class",
+        "Environment"
     )
-    plugin.form = "environment"
+    if is_agent(chosen):
+        args = plugin.args
+        serve_agents(lambda: chosen(**args))
+        return name
+    plugin.function, plugin.form = chosen, "environment"
     return name
 
 
@@ -21,10 +26,16 @@ def attribute(world, name, otherwise):
 
 
 def send_world(seq, world, observation, reward, is_done, info, rules=""):
-    if not isinstance(observation, str):
-        raise Refusal("gave a %s as observation, not a str" % type(observation).__name__)
     if not isinstance(info, dict):
         raise Refusal("gave a %s as info, not a dict" % type(info).__name__)
+    if plugin.is_dialogue and not is_done:
+        observation = dialogue_text(observation, info.get("tools"))
+    if not isinstance(observation, (list, str) if is_done else str):
+        kind = type(observation).__name__
+        raise Refusal("gave a %s as observation, not a str (a list of messages: env_manager_cls "
+                      "AgentNativeStepEnvManager)" % kind)
+    if isinstance(observation, list):  # behind the last answer; nobody reads it
+        observation = ""
     flags = (
         (1 if is_done else 0)
         | (2 if info.get("valid", True) else 0)
@@ -66,4 +77,10 @@ def step(seq, payload):
 
 
 def close(_, payload):
-    plugin.worlds.pop(struct.unpack_from("<Q", payload, 0)[0], None)
+    world = plugin.worlds.pop(struct.unpack_from("<Q", payload, 0)[0], None)
+    end = getattr(world, "close", None)
+    try:
+        if callable(end):
+            end()
+    except Exception as error:  # nobody waits for an answer
+        print("close() %s" % reason(error), file=sys.stderr)

@@ -138,8 +138,9 @@ Expected<std::string> make_folder(uid_t user) {
 
 Expected<void> SandboxedProcess::Impl::open(const SandboxOptions& options, SpawnRequest request) {
   mode = options.mode;
-  COHORT_ASSIGN(std::vector<sock_filter> program,
-                seccomp_filter({options.has_network, mode == SandboxMode::rlimits}));
+  const bool is_unconfined = mode == SandboxMode::rlimits;
+  const bool has_inet = options.has_network || (options.has_loopback && !is_unconfined);
+  COHORT_ASSIGN(std::vector<sock_filter> program, seccomp_filter({has_inet, is_unconfined}));
   COHORT_ASSIGN(PipeEnds to, make_pipe());
   COHORT_ASSIGN(PipeEnds from, make_pipe());
   COHORT_ASSIGN(PipeEnds errors, make_pipe());

@@ -39,7 +39,8 @@ struct SandboxOptions {
   std::vector<std::string> readable;  // folders beyond /usr, /lib*, /bin, /etc's loader files
   std::vector<std::string> writable;
   bool has_network = false;
-  std::vector<std::string> argv;         // argv[0] is a path
+  bool has_loopback = false;      // INET sockets within its own network namespace (bubblewrap)
+  std::vector<std::string> argv;  // argv[0] is a path
   std::vector<std::string> environment;  // "NAME=value"; nothing else is inherited
   // Working folder inside. Mode rlimits puts a fresh folder in the place of "/tmp", which is also
   // TMPDIR, and removes it at the end.

@@ -91,16 +91,16 @@ scmp_arg_cmp masked(unsigned argument, uint64_t mask, uint64_t value) {
 
 /// AF_UNIX needs a file that is not there. The rest reaches outside, and not all of it is bound by
 /// the network namespace: AF_VSOCK talks to the machine's hypervisor, AF_ALG to its drivers.
-void add_sockets(Builder& builder, bool has_network) {
+void add_sockets(Builder& builder, bool has_inet) {
   constexpr uint64_t k_word = 0xffffffff;
   for (uint64_t family = 0; family < AF_MAX; ++family) {
     bool is_allowed =
         family == AF_UNIX ||
-        (has_network && (family == AF_INET || family == AF_INET6 || family == AF_NETLINK));
+        (has_inet && (family == AF_INET || family == AF_INET6 || family == AF_NETLINK));
     if (!is_allowed) builder.deny_if("socket", masked(0, k_word, family));
   }
   builder.deny_if("socket", {0, SCMP_CMP_GE, AF_MAX, 0});
-  if (has_network)  // getaddrinfo asks NETLINK_ROUTE, which is 0
+  if (has_inet)  // getaddrinfo asks NETLINK_ROUTE, which is 0
     builder.deny_if("socket", masked(0, k_word, AF_NETLINK), {2, SCMP_CMP_NE, 0, 0});
 }
 
@@ -117,7 +117,7 @@ void add_rules(Builder& builder, const FilterKind& kind) {
   }
   for (uint64_t request : {TIOCSTI, TIOCLINUX, TIOCCONS})
     builder.deny_if("ioctl", masked(1, 0xffffffff, request));
-  add_sockets(builder, kind.has_network);
+  add_sockets(builder, kind.has_inet);
   if (!kind.is_unconfined) return;
   for (const char* name : k_denied_unconfined) builder.deny(name);
   // Its own limits only: 0 is the caller.

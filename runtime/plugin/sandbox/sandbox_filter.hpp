@@ -11,7 +11,7 @@
 namespace cohort::plugin {
 
 struct FilterKind {
-  bool has_network = false;  // INET and INET6 sockets too, not AF_UNIX alone
+  bool has_inet = false;  // INET and INET6 sockets too, not AF_UNIX alone
   // Where no pid namespace protects the others: no signals, no way out of the process group.
   bool is_unconfined = false;
   bool operator==(const FilterKind&) const = default;

@@ -1,0 +1,22 @@
+#pragma once
+/// An observation that is a whole dialogue: an environment, or an agent of another program, says all
+/// that the policy is to read, as OpenAI's chat completions take it: {"messages": [{"role",
+/// "content", "tool_calls", …}, …], "tools": [schema, …]}. Pure; any thread.
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "runtime/base/error.hpp"
+
+namespace cohort::tasks {
+
+struct WrittenDialogue {
+  nlohmann::ordered_json messages = nlohmann::ordered_json::array();
+  nlohmann::ordered_json tools;  // null: none
+};
+
+/// Reads the text of an observation. Contents become texts (parts of type text are joined), and
+/// arguments of calls objects; an empty text is a user's message without content. Returns
+/// Errc::invalid_argument naming the message for what is no dialogue, or shows more than text.
+Expected<WrittenDialogue> read_dialogue(std::string_view text);
+
+}  // namespace cohort::tasks
