@@ -27,8 +27,12 @@ FamilyTensors tensors_of(const plan::ModelTensors& model, const compute::Paramet
 publish::Source source_of(const plan::ModelTensors& model, const compute::TrainEngine& engine) {
   const compute::ParameterLayout& layout = engine.layout();
   auto held = std::make_shared<std::vector<std::span<const std::byte>>>(layout.specs.size());
-  for (const compute::ParameterShard& shard : engine.shards())
-    (*held)[static_cast<size_t>(layout.find(shard.name) - layout.specs.data())] = shard.bytes;
+  size_t spec = 0;  // shards come in the layout's order, and may be of thousands of experts
+  for (const compute::ParameterShard& shard : engine.shards()) {
+    while (spec < layout.specs.size() && layout.specs[spec].name != shard.name) ++spec;
+    COHORT_CHECK(spec < layout.specs.size(), "weights: a shard of no tensor of its layout");
+    (*held)[spec] = shard.bytes;
+  }
   return [&model, &layout, held](const publish::PartName& part) {
     FamilyTensors tensors = tensors_of(model, layout, part);
     std::span<const std::byte> joined;

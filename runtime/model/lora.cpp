@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
-#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -21,7 +21,7 @@ constexpr std::string_view k_weight = ".weight";
 
 bool is_adaptable(const Tensor& tensor) {
   return (tensor.kind == Kind::linear || tensor.kind == Kind::residual) &&
-         tensor.where == Where::layers && tensor.experts == 0;
+         tensor.where == Where::layers;
 }
 
 std::string without_weight(std::string name) {
@@ -31,14 +31,28 @@ std::string without_weight(std::string name) {
 
 std::string last_part(const std::string& name) { return name.substr(name.rfind('.') + 1); }
 
-bool is_hit(const std::string& module, const std::string& target) {
-  return module == target || module.ends_with("." + target);
+/// Calls `on_ending` with what a target may call a module: its name, and what is behind each dot.
+/// Stops where it returns true. A pattern may have been written out as thousands of targets, the
+/// name of each expert of each layer, so that a search must not compare each with each.
+template <class OnEnding>
+bool any_ending(std::string_view module, OnEnding on_ending) {
+  for (;;) {
+    if (on_ending(module)) return true;
+    const size_t dot = module.find('.');
+    if (dot == module.npos) return false;
+    module.remove_prefix(dot + 1);
+  }
 }
 
-bool is_target(const Tensor& tensor, int64_t layer, const std::vector<std::string>& targets) {
-  const std::string module = without_weight(tensor_name(tensor, layer, 0));
-  return std::ranges::any_of(targets,
-                             [&](const std::string& target) { return is_hit(module, target); });
+/// Whether one of `targets`, which are sorted, hits the module.
+bool is_target(const std::string& module, const std::vector<std::string>& targets) {
+  return any_ending(module, [&](std::string_view ending) {
+    return std::binary_search(targets.begin(), targets.end(), ending, std::less<>());
+  });
+}
+
+std::string module_name(const Tensor& tensor, int64_t layer, int64_t expert) {
+  return without_weight(tensor_name(tensor, layer, expert));
 }
 
 /// Calls `on_module` with the full name of each linear layer of the blocks.
@@ -47,7 +61,20 @@ void each_module(const std::vector<Tensor>& tensors, OnModule on_module) {
   for (const Tensor& tensor : tensors)
     for (int64_t layer = tensor.first_layer; is_adaptable(tensor) && layer < tensor.end_layer;
          ++layer)
-      on_module(without_weight(tensor_name(tensor, layer, 0)));
+      for (int64_t expert = 0; expert < std::max<int64_t>(tensor.experts, 1); ++expert)
+        on_module(module_name(tensor, layer, expert));
+}
+
+/// All that a target may say.
+std::set<std::string, std::less<>> endings_of(const std::vector<Tensor>& tensors) {
+  std::set<std::string, std::less<>> endings;
+  each_module(tensors, [&](const std::string& module) {
+    any_ending(module, [&](std::string_view ending) {
+      endings.emplace(ending);
+      return false;
+    });
+  });
+  return endings;
 }
 
 /// A pattern that is to match the name of a module whole.
@@ -86,24 +113,22 @@ Expected<std::set<std::string>> matching(const std::vector<Tensor>& tensors,
   return targets;
 }
 
-/// Whether a target means more than attention, as PEFT reads it: it takes routed experts, too.
-Expected<bool> is_beside_attention(const std::vector<Tensor>& tensors, const std::string& target,
-                                   bool is_pattern) {
-  if (target == "all-linear" || target == "all") return true;
-  std::optional<text::Regex> pattern;
-  if (is_pattern) {
-    COHORT_ASSIGN(pattern, whole_name(target));
-  }
-  for (const Tensor& tensor : tensors) {
-    if (tensor.where != Where::layers) continue;
-    for (int64_t layer = tensor.first_layer; layer < tensor.end_layer; ++layer) {
-      const std::string module = without_weight(tensor_name(tensor, layer, 0));
-      if (module.find(".self_attn.") != module.npos) continue;
-      if (pattern ? match(*pattern, module) == text::Regex::Result::found : is_hit(module, target))
-        return true;
+/// Experts of a layer have adapters all or none: they lie in one matrix.
+Expected<void> check_experts(const std::vector<Tensor>& tensors,
+                             const std::vector<std::string>& targets) {
+  for (const Tensor& tensor : tensors)
+    for (int64_t layer = tensor.first_layer;
+         is_adaptable(tensor) && tensor.experts > 0 && layer < tensor.end_layer; ++layer) {
+      const bool is_in = is_target(module_name(tensor, layer, 0), targets);
+      for (int64_t expert = 1; expert < tensor.experts; ++expert)
+        if (is_target(module_name(tensor, layer, expert), targets) != is_in)
+          return Error{Errc::invalid_argument,
+                       fmt::format("the targets take {} and not {}: of the routed experts of a "
+                                   "layer all have adapters, or none",
+                                   module_name(tensor, layer, is_in ? 0 : expert),
+                                   module_name(tensor, layer, is_in ? expert : 0))};
     }
-  }
-  return false;
+  return {};
 }
 
 Tensor half_of(const Tensor& weight, int64_t rank, bool is_a) {
@@ -118,7 +143,7 @@ Tensor half_of(const Tensor& weight, int64_t rank, bool is_a) {
   if (is_cut) return half;
   half.cut = Cut::whole;
   half.parts = 1;
-  half.may_repeat = false;
+  half.may_repeat = half.experts > 0;  // each card that has a part of an expert has it whole
   return half;
 }
 
@@ -142,6 +167,7 @@ Expected<LoraShape> resolve_lora(const ModelShape& shape, LoraShape asked) {
   const std::vector<Tensor> tensors = tensors_of(shape);
   for (const Tensor& tensor : tensors)
     if (is_adaptable(tensor)) names.insert(last_part(without_weight(tensor.name)));
+  const std::set<std::string, std::less<>> endings = endings_of(tensors);
   for (const std::string& target : asked.targets) {
     std::set<std::string> hit;
     if (target == "all-linear" || target == "all") {
@@ -150,18 +176,8 @@ Expected<LoraShape> resolve_lora(const ModelShape& shape, LoraShape asked) {
       auto matched = matching(tensors, target);
       if (!matched) return refused(matched.error().detail);
       hit = *std::move(matched);
-    } else {
-      each_module(tensors, [&](const std::string& module) {
-        if (is_hit(module, target)) hit = {target};
-      });
-    }
-    if (shape.moe) {
-      COHORT_ASSIGN(const bool is_beside, is_beside_attention(tensors, target, asked.is_pattern));
-      if (is_beside)
-        return refused(fmt::format(
-            "target '{}' names more than attention, and beside routed experts (num_experts) only "
-            "its layers have adapters in this version: give q_proj, k_proj, v_proj and o_proj",
-            target));
+    } else if (endings.contains(target)) {
+      hit = {target};
     }
     if (hit.empty())
       return refused(
@@ -176,6 +192,8 @@ Expected<LoraShape> resolve_lora(const ModelShape& shape, LoraShape asked) {
   if (targets.empty()) return refused("no target; all-linear takes every linear layer");
   asked.targets.assign(targets.begin(), targets.end());
   asked.is_pattern = false;
+  if (const auto checked = check_experts(tensors, asked.targets); !checked)
+    return refused(checked.error().detail);
   return asked;
 }
 
@@ -187,9 +205,9 @@ std::vector<LoraModule> lora_modules_of(const ModelShape& shape, const LoraShape
     next_row = first_row + tensor.rows;
     if (!is_adaptable(tensor)) continue;
     for (int64_t layer = tensor.first_layer, end = layer; layer < tensor.end_layer; layer = end) {
-      const bool is_in = is_target(tensor, layer, lora.targets);
+      const bool is_in = is_target(module_name(tensor, layer, 0), lora.targets);
       for (end = layer + 1; end < tensor.end_layer; ++end)
-        if (is_target(tensor, end, lora.targets) != is_in) break;
+        if (is_target(module_name(tensor, end, 0), lora.targets) != is_in) break;
       if (!is_in) continue;
       modules.push_back({tensor, first_row});
       modules.back().weight.first_layer = layer;
@@ -206,8 +224,8 @@ std::vector<Tensor> lora_tensors_of(const ModelShape& shape, const LoraShape& lo
   return tensors;
 }
 
-std::string lora_tensor_name(const Tensor& tensor, int64_t layer) {
-  return "base_model.model." + tensor_name(tensor, layer, 0);
+std::string lora_tensor_name(const Tensor& tensor, int64_t layer, int64_t expert) {
+  return "base_model.model." + tensor_name(tensor, layer, expert);
 }
 
 bool is_target_pattern(std::string_view text) {

@@ -5,8 +5,9 @@
 /// from one description as the model's do. Names and adapter_config.json are PEFT's. Pure value
 /// types and functions.
 ///
-/// LORA-1: the modules are linear layers of the blocks; A is cut as the columns of W, B as its
-/// rows, so that a card's A and B belong to its part of W.
+/// LORA-1: the modules are linear layers of the blocks, those of each routed expert too, and no
+/// routers or gates of shared experts; A is cut as the columns of W, B as its rows, so that a
+/// card's A and B belong to its part of W.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -36,14 +37,15 @@ struct LoraShape {
 /// Returns the shape with "all-linear" (also "all") and a pattern written out as the model's
 /// modules, targets sorted, each once: a module of all layers by its last part, others by full
 /// name. Returns Errc::invalid_argument naming the target that no linear layer of the blocks has
-/// (with those that there are), a rank or alpha that is not positive, no target at all, or a model
-/// with routed experts or latent attention; for a pattern also text::Regex's errors.
+/// (with those that there are), targets that take some of a layer's routed experts and not all, a
+/// rank or alpha that is not positive, no target at all, or a model with latent attention; for a
+/// pattern also text::Regex's errors.
 Expected<LoraShape> resolve_lora(const ModelShape& shape, LoraShape asked);
 
 /// A target of the model: runs of layers, since targets may name single ones.
 struct LoraModule {
-  Tensor weight;          // with the layers of this run
-  int64_t first_row = 0;  // of the weight in the matrix of its Part
+  Tensor weight;          // with the layers of this run; of routed experts it is each one's
+  int64_t first_row = 0;  // of the weight in the matrix of its Part, or an expert's share of it
 };
 /// Returns the modules in the order of the model's tensors. REQUIRES: resolve_lora's.
 std::vector<LoraModule> lora_modules_of(const ModelShape& shape, const LoraShape& lora);
@@ -53,7 +55,7 @@ std::vector<Tensor> lora_tensors_of(const ModelShape& shape, const LoraShape& lo
 
 /// Returns the name in adapter_model.safetensors, e.g.
 /// base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight.
-std::string lora_tensor_name(const Tensor& tensor, int64_t layer);
+std::string lora_tensor_name(const Tensor& tensor, int64_t layer, int64_t expert = 0);
 
 /// Returns whether a text of `lora_target` is a regular expression: names have none of * + ? | ( [
 /// ^ $ and backslash.

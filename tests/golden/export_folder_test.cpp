@@ -228,10 +228,9 @@ std::vector<float> flat_of(const fs::path& folder, const ModelConfig& model) {
   return flat;
 }
 
-TEST(ExportFolder, AnAdapterIsMergedToTheBitsThatARolloutServes) {
+void expect_merged_as_served(const fs::path& adapter, const fs::path& base) {
   const TempFolder temp;
-  const fs::path adapter = k_models / "qwen3_lora", base = k_models / "qwen3",
-                 to = temp.path() / "out";
+  const fs::path to = temp.path() / "out";
   const ExportReport report = exported({.checkpoint = adapter,
                                         .folder = to,
                                         .merges_adapter = true,
@@ -240,7 +239,7 @@ TEST(ExportFolder, AnAdapterIsMergedToTheBitsThatARolloutServes) {
   EXPECT_EQ(report.dtype, tensor::Dtype::f32);
   // Equal to the adapter over its base, whose numbers language_models_test holds against PEFT.
   auto merged = LanguageModel::open({.folder = base, .adapter = adapter}).value();
-  const Ids ids = json_of(k_models / "qwen3/golden.json")["ids"][0].get<Ids>();
+  const Ids ids = json_of(base / "golden.json")["ids"][0].get<Ids>();
   const auto expected = merged->score(ids, 1).value().log_probs;
   EXPECT_EQ(LanguageModel::open({.folder = to}).value()->score(ids, 1).value().log_probs, expected);
   EXPECT_NE(LanguageModel::open({.folder = base}).value()->score(ids, 1).value().log_probs,
@@ -257,6 +256,12 @@ TEST(ExportFolder, AnAdapterIsMergedToTheBitsThatARolloutServes) {
   std::vector<float> flat(static_cast<size_t>(layout_of(model).total_elements));
   served.merge(std::as_bytes(std::span(halves)), std::as_writable_bytes(std::span(flat)));
   EXPECT_EQ(flat_of(to, model), flat);
+}
+
+TEST(ExportFolder, AnAdapterIsMergedToTheBitsThatARolloutServes) {
+  expect_merged_as_served(k_models / "qwen3_lora", k_models / "qwen3");
+  expect_merged_as_served(k_models.parent_path() / "lora/qwen3_moe_experts",
+                          k_models / "qwen3_moe");
 }
 
 /// One thing that is wrong.

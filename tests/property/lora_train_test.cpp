@@ -13,6 +13,9 @@
 #include "runtime/model/hf_config.hpp"
 #include "runtime/model/lora_file.hpp"
 #include "runtime/plan/estimate/memory_model.hpp"
+#include "runtime/plan/reshard/model_families.hpp"
+#include "runtime/plan/reshard/reshard.hpp"
+#include "runtime/plan/reshard/reshard_shards.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/tp_cut.hpp"
 #include "tests/support/train_fixture.hpp"
@@ -35,8 +38,15 @@ std::string text_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-TrainEngineOptions lora_options(tensor::Dtype dtype = tensor::Dtype::f32) {
+/// A dense model, and one with routed experts, which TP 4 cuts, a shared one and its gate.
+std::vector<ModelConfig> models() {
+  return {tests::tiny_model(), tests::expert_models(tests::tiny_model())[1]};
+}
+
+TrainEngineOptions lora_options(tensor::Dtype dtype = tensor::Dtype::f32,
+                                const ModelConfig& model = tests::tiny_model()) {
   TrainEngineOptions options = tests::tiny_options();
+  options.model = model;
   options.model.dtype = dtype;
   options.lora = model::LoraShape{4, 8, false, {"all-linear"}};
   return options;
@@ -65,18 +75,19 @@ fs::path fresh_folder(const std::string& name) {
 
 TEST(LoraTrain, ABOfZeroChangesNoBit) {  // LORA-2
   const SampleSet data = random_samples(12, 3);
-  for (tensor::Dtype dtype : {tensor::Dtype::f32, tensor::Dtype::bf16}) {
-    TrainEngineOptions full = lora_options(dtype);
-    full.lora.reset();
-    TrainRig base(full), adapted(lora_options(dtype));
-    base.onload_all();
-    adapted.onload_all();
-    const auto expected = log_probs_of(base, data);
-    EXPECT_EQ(log_probs_of(adapted, data), expected);
-    train(adapted, data, 2);
-    EXPECT_NE(log_probs_of(adapted, data), expected);
-    EXPECT_EQ(log_probs_of(adapted, data, AdapterUse::off), expected);
-  }
+  for (const ModelConfig& model : models())
+    for (tensor::Dtype dtype : {tensor::Dtype::f32, tensor::Dtype::bf16}) {
+      TrainEngineOptions full = lora_options(dtype, model);
+      full.lora.reset();
+      TrainRig base(full), adapted(lora_options(dtype, model));
+      base.onload_all();
+      adapted.onload_all();
+      const auto expected = log_probs_of(base, data);
+      EXPECT_EQ(log_probs_of(adapted, data), expected);
+      train(adapted, data, 2);
+      EXPECT_NE(log_probs_of(adapted, data), expected);
+      EXPECT_EQ(log_probs_of(adapted, data, AdapterUse::off), expected);
+    }
 }
 
 struct Golden {
@@ -109,6 +120,14 @@ Golden golden_of(const std::string& name) {
   return g;
 }
 
+/// The leaf that a matrix is in: routed experts share one.
+size_t leaf_of(const PolicyWeights& weights, const ParameterSpec& spec) {
+  const auto found = std::ranges::find_if(weights.leaves, [&](const PolicyWeights::Leaf& leaf) {
+    return leaf.offset <= spec.offset && spec.offset < leaf.offset + leaf.tensor.numel();
+  });
+  return static_cast<size_t>(found - weights.leaves.begin());
+}
+
 class LoraGolden : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(LoraGolden, GradientsAreThoseOfPeft) {
@@ -137,11 +156,13 @@ TEST_P(LoraGolden, GradientsAreThoseOfPeft) {
   std::vector<at::Tensor> leaves;
   for (const auto& leaf : graph.leaves) leaves.push_back(leaf.tensor);
   const auto gradients = torch::autograd::grad({loss}, leaves);
-  for (size_t i = 0; i < leaves.size(); ++i) {
-    const ParameterSpec& spec = lora.flat.specs[i];
-    ASSERT_EQ(spec.offset, graph.leaves[i].offset);
+  for (const ParameterSpec& spec : lora.flat.specs) {
+    const size_t leaf = leaf_of(graph, spec);
+    ASSERT_LT(leaf, leaves.size()) << spec.name;
+    const at::Tensor own_gradient =
+        gradients[leaf].flatten().narrow(0, spec.offset - graph.leaves[leaf].offset, spec.count);
     const double expected = g.numbers["gradient_norms"].at(spec.name).get<double>();
-    EXPECT_NEAR(gradients[i].norm().item<double>(), expected, 1e-4 * expected) << spec.name;
+    EXPECT_NEAR(own_gradient.norm().item<double>(), expected, 1e-4 * expected) << spec.name;
   }
 }
 
@@ -193,7 +214,8 @@ TEST_P(LoraGolden, AnAdapterIsWrittenAsItIsRead) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LoraGolden,
-                         ::testing::Values("qwen2_all", "qwen3_some", "qwen3_moe_attention"),
+                         ::testing::Values("qwen2_all", "qwen3_some", "qwen3_moe_attention",
+                                           "qwen3_moe_experts", "qwen2_moe_experts"),
                          [](const auto& param) { return std::string(param.param); });
 
 void expect_finite_differences(const ModelConfig& config, const model::LoraShape& lora) {
@@ -227,7 +249,7 @@ void expect_finite_differences(const ModelConfig& config, const model::LoraShape
     leaves[i].add_(direction, k_step);
     const double slope = (direction * gradients[i]).sum().item<double>();
     EXPECT_NEAR((above - below) / (2 * k_step), slope, 1e-5 * (1 + std::abs(slope)))
-        << own.flat.specs[i].name;
+        << "from element " << weights.leaves[i].offset;
   }
 }
 
@@ -236,12 +258,14 @@ TEST(LoraTrain, GradientsMatchFiniteDifferences) {
   expect_finite_differences(tests::llama_of(tests::tiny_model()), {2, 3, true, {"all-linear"}});
   expect_finite_differences(tests::tiny_model(), {3, 5, false, {"k_proj", "up_proj"}});
   expect_finite_differences(tests::tiny_model(), {3, 5, false, {"layers.1.self_attn.v_proj"}});
+  expect_finite_differences(tests::moe_model(), {3, 5, false, {"all-linear"}});
+  expect_finite_differences(models()[1], {2, 3, true, {"down_proj", "up_proj"}});
 }
 
 /// The bits do not depend on ranks, stage, swap or offload of the optimizer (TRAIN-3).
-TEST(LoraTrain, RanksAndZeroChangeNoBit) {
+void expect_ranks_change_no_bit(const ModelConfig& model) {
   const SampleSet data = random_samples(14, 8);
-  TrainRig alone(lora_options());
+  TrainRig alone(lora_options(tensor::Dtype::f32, model));
   alone.onload_all();
   train(alone, data, 3);
   const uint64_t expected = alone.engine->param_hash();
@@ -250,7 +274,7 @@ TEST(LoraTrain, RanksAndZeroChangeNoBit) {
     tests::on_threads(3, [&](int rank) {
       const auto group =
           Collectives::join(tests::group_options(rank, 3, "lora", rendezvous)).value();
-      TrainEngineOptions options = lora_options();
+      TrainEngineOptions options = lora_options(tensor::Dtype::f32, model);
       options.zero.group = group.get();
       options.zero.stage = stage;
       options.zero.offload_optimizer = stage == 1;
@@ -263,18 +287,42 @@ TEST(LoraTrain, RanksAndZeroChangeNoBit) {
   }
 }
 
+TEST(LoraTrain, RanksAndZeroChangeNoBit) {
+  for (const ModelConfig& model : models()) expect_ranks_change_no_bit(model);
+}
+
 TEST(LoraTrain, BytesOnACardAreThePlans) {
-  for (tensor::Dtype dtype : {tensor::Dtype::f32, tensor::Dtype::bf16}) {
-    const TrainEngineOptions options = lora_options(dtype);
-    const TrainRig rig(options);
-    plan::TrainMemory memory = plan::builtin_train_memory(tensor::size_of(dtype));
-    memory.lora = model::resolve_lora(options.model, *options.lora).value();
-    const auto planned = plan::train_bytes(options.model, memory);
-    EXPECT_EQ(rig.engine->object_bytes(TrainObject::train_params),
-              planned.at(plan::Object::train_params));
-    EXPECT_EQ(rig.engine->object_bytes(TrainObject::grads), planned.at(plan::Object::grads));
-    EXPECT_EQ(rig.engine->object_bytes(TrainObject::optimizer),
-              planned.at(plan::Object::optimizer));
+  for (const ModelConfig& model : models())
+    for (tensor::Dtype dtype : {tensor::Dtype::f32, tensor::Dtype::bf16}) {
+      const TrainEngineOptions options = lora_options(dtype, model);
+      const TrainRig rig(options);
+      plan::TrainMemory memory = plan::builtin_train_memory(tensor::size_of(dtype));
+      memory.lora = model::resolve_lora(options.model, *options.lora).value();
+      const auto planned = plan::train_bytes(options.model, memory);
+      EXPECT_EQ(rig.engine->object_bytes(TrainObject::train_params),
+                planned.at(plan::Object::train_params));
+      EXPECT_EQ(rig.engine->object_bytes(TrainObject::grads), planned.at(plan::Object::grads));
+      EXPECT_EQ(rig.engine->object_bytes(TrainObject::optimizer),
+                planned.at(plan::Object::optimizer));
+    }
+}
+
+/// What the plan of a publish brings to a rollout's card is the adapter of its part of the model.
+TEST(LoraTrain, APublishBringsEachCardItsPart) {
+  for (ModelConfig model : models()) {
+    model.vocab_size = 20;
+    const auto lora = model::resolve_lora(model, *lora_options().lora).value();
+    const plan::ModelTensors tensors = plan::reshard_tensors_of(model, sizeof(float), lora);
+    plan::ShardLayout from{.name = "train", .dp = 2, .ranks = {CardId{0}, CardId{1}}};
+    plan::ShardLayout to{.name = "infer", .tp = 4, .expert_tp = model.moe ? 4U : 1U};
+    for (uint32_t card = 2; card < 6; ++card) to.ranks.push_back(CardId{card});
+    const plan::ReshardPlan plan = plan::plan_reshard(tensors, from, to, {}).value();
+    const LoraLayout part = lora_layout_of(tp_config(model, 4).value(), lora);
+    uint64_t bytes = 0;
+    for (const ParameterSpec& spec : part.flat.specs)
+      bytes += static_cast<uint64_t>(spec.count) * sizeof(float);
+    const plan::Shards shards(plan.model, plan.to);
+    for (uint32_t rank = 0; rank < 4; ++rank) EXPECT_EQ(shards.bytes(rank), bytes) << rank;
   }
 }
 
@@ -317,10 +365,10 @@ TEST(LoraTrain, RefusesWhatIsNotBuiltIn) {
 }
 
 /// A checkpoint is a PEFT folder; a resumed run has the bits of one that was not stopped.
-TEST(LoraCheckpoint, AResumedRunHasTheSameBits) {
+void expect_resume(const ModelConfig& model) {
   const SampleSet data = random_samples(9, 4);
   const fs::path folder = fresh_folder("resume");
-  TrainRig whole(lora_options());
+  TrainRig whole(lora_options(tensor::Dtype::f32, model));
   whole.onload_all();
   train(whole, data, 2);
   ASSERT_TRUE(whole.engine->save(folder).has_value());
@@ -328,7 +376,7 @@ TEST(LoraCheckpoint, AResumedRunHasTheSameBits) {
   EXPECT_TRUE(fs::exists(folder / "adapter_config.json"));
   EXPECT_TRUE(fs::exists(folder / "adapter_model.safetensors"));
   EXPECT_FALSE(fs::exists(folder / "model.safetensors"));
-  TrainRig resumed(lora_options());
+  TrainRig resumed(lora_options(tensor::Dtype::f32, model));
   const auto loaded = resumed.engine->load(folder);
   ASSERT_TRUE(loaded.has_value()) << loaded.error().detail;
   resumed.onload_all();
@@ -336,6 +384,10 @@ TEST(LoraCheckpoint, AResumedRunHasTheSameBits) {
   train(resumed, data, 2);
   EXPECT_EQ(resumed.engine->param_hash(), whole.engine->param_hash());
   fs::remove_all(folder);
+}
+
+TEST(LoraCheckpoint, AResumedRunHasTheSameBits) {
+  for (const ModelConfig& model : models()) expect_resume(model);
 }
 
 TEST(LoraCheckpoint, AnotherBaseOrAnotherScaleIsNamed) {
@@ -360,18 +412,19 @@ TEST(LoraCheckpoint, AnotherBaseOrAnotherScaleIsNamed) {
 
 /// W + s B A gives what W and the adapter give apart, to f32's rounding; a folder read again gives
 /// the same bits.
-TEST(LoraBase, MergedEqualsUnmerged) {
+void expect_merged_equals_unmerged(const ModelConfig& model) {
   const SampleSet data = random_samples(10, 6);
   const fs::path folder = fresh_folder("base");
-  TrainEngineOptions full = lora_options();
+  const TrainEngineOptions options = lora_options(tensor::Dtype::f32, model);
+  TrainEngineOptions full = options;
   full.lora.reset();
   TrainRig base(full);
   ASSERT_TRUE(base.engine->save(folder).has_value());
-  TrainRig rig(lora_options());
+  TrainRig rig(options);
   ASSERT_TRUE(rig.engine->load_model(folder).has_value());
   rig.onload_all();
   train(rig, data, 4);
-  const LoraBase merger = LoraBase::open(folder, full.model, *lora_options().lora).value();
+  const LoraBase merger = LoraBase::open(folder, full.model, *options.lora).value();
   const std::vector<std::byte> adapter = tests::flat_weights(*rig.engine);
   ASSERT_EQ(adapter.size(), merger.adapter_bytes());
   std::vector<std::byte> merged(base.engine->weight_bytes()), again(merged.size());
@@ -388,10 +441,14 @@ TEST(LoraBase, MergedEqualsUnmerged) {
   fs::remove_all(folder);
 }
 
+TEST(LoraBase, MergedEqualsUnmerged) {
+  for (const ModelConfig& model : models()) expect_merged_equals_unmerged(model);
+}
+
 /// A rank's part of the merged model is what it merges itself, of its parts of W, A and B.
-TEST(LoraBase, ARankMergesItsPart) {  // LORA-1, TP-1
+void expect_ranks_merge_their_parts(const ModelConfig& model) {
   const fs::path folder = fresh_folder("part");
-  TrainEngineOptions options = lora_options();
+  TrainEngineOptions options = lora_options(tensor::Dtype::f32, model);
   options.lora.reset();
   options.model.vocab_size = 20;  // over 4 ranks
   ASSERT_TRUE(TrainRig(options).engine->save(folder).has_value());
@@ -433,6 +490,10 @@ TEST(LoraBase, ARankMergesItsPart) {  // LORA-1, TP-1
       ASSERT_NEAR(floats(found)[i], floats(expected)[i], 1e-5) << "rank " << rank << " at " << i;
   }
   fs::remove_all(folder);
+}
+
+TEST(LoraBase, ARankMergesItsPart) {  // LORA-1, TP-1
+  for (const ModelConfig& model : models()) expect_ranks_merge_their_parts(model);
 }
 
 }  // namespace

@@ -161,16 +161,64 @@ TEST(Lora, TargetsAreLinearLayersByName) {
     ASSERT_FALSE(refused.has_value());
     EXPECT_EQ(refused.error().code, Errc::invalid_argument);
   }
-  ModelShape experts = x;
-  experts.moe = MoeShape{.num_experts = 4, .experts_per_token = 2, .moe_intermediate_size = 8};
-  for (const char* bad : {"all", "all-linear", "gate_proj", "experts.0.up_proj"}) {
-    const auto refused = resolve_lora(experts, {4, 8, false, {"q_proj", bad}});
-    ASSERT_FALSE(refused) << bad;
-    EXPECT_NE(refused.error().detail.find("beside routed experts"), std::string::npos) << bad;
-  }
-  EXPECT_FALSE(resolve_lora(experts, {4, 8, false, {".*_proj"}, true}));
-  EXPECT_EQ(resolve_lora(experts, {4, 8, false, {".*self_attn.*_proj"}, true}).value().targets,
-            (std::vector<std::string>{"k_proj", "o_proj", "q_proj", "v_proj"}));
+}
+
+/// Layer 0 is dense, layers 1 and on have four routed experts, a shared one and its gate.
+ModelShape with_experts() {
+  ModelShape x = shape_of("qwen2");
+  x.moe = MoeShape{.num_experts = 4,
+                   .experts_per_token = 2,
+                   .moe_intermediate_size = 8,
+                   .shared_intermediate_size = 12,
+                   .first_moe_layer = 1,
+                   .shared_gate = true};
+  return x;
+}
+
+TEST(Lora, RoutedExpertsAreModulesOfTheirOwn) {
+  const ModelShape x = with_experts();
+  const std::vector<std::string> all = {"down_proj", "gate_proj", "k_proj", "o_proj",
+                                        "q_proj",    "up_proj",   "v_proj"};
+  EXPECT_EQ(targets_of(x, {"all-linear"}), all);  // no router, and no gate of the shared expert
+  EXPECT_EQ(resolve_lora(x, {4, 8, false, {".*"}, true}).value().targets, all);
+  for (const char* bad : {"gate", "shared_expert_gate", "mlp.experts"})
+    EXPECT_FALSE(resolve_lora(x, {4, 8, false, {bad}})) << bad;
+  const LoraShape lora = resolve_lora(x, {4, 8, false, {"up_proj"}}).value();
+  const std::vector<Tensor> tensors = lora_tensors_of(x, lora);
+  ASSERT_EQ(tensors.size(), 6U);  // of layer 0, of routed experts, of the shared one
+  const Tensor &a = tensors[2], &b = tensors[3];
+  EXPECT_EQ(a.experts, 4);
+  EXPECT_EQ(b.experts, 4);
+  EXPECT_EQ(a.cut, Cut::whole);
+  EXPECT_TRUE(a.may_repeat);  // whole on each card that has a part of W
+  EXPECT_EQ(b.cut, Cut::rows);
+  EXPECT_EQ(b.rows, 8);
+  EXPECT_EQ(lora_modules_of(x, lora)[1].first_row, 8);  // behind the gate of one expert
+  EXPECT_EQ(lora_tensor_name(b, 1, 3),
+            "base_model.model.model.layers.1.mlp.experts.3.up_proj.lora_B.weight");
+  EXPECT_EQ(lora_tensor_name(tensors[5], 1),
+            "base_model.model.model.layers.1.mlp.shared_expert.up_proj.lora_B.weight");
+}
+
+TEST(Lora, ExpertsOfALayerHaveAdaptersAllOrNone) {
+  const ModelShape x = with_experts();
+  const auto refused = [&](const LoraShape& asked) {
+    const auto found = resolve_lora(x, asked);
+    return found ? "" : found.error().detail;
+  };
+  EXPECT_EQ(refused({4, 8, false, {"experts.0.up_proj"}}),
+            "lora: the targets take model.layers.1.mlp.experts.0.up_proj and not "
+            "model.layers.1.mlp.experts.1.up_proj: of the routed experts of a layer all have "
+            "adapters, or none");
+  EXPECT_NE(refused({4, 8, false, {R"(.*\.experts\.[12]\.down_proj)"}, true}), "");
+  // A pattern is written out as each expert's name where a dense layer has the last part, too.
+  const LoraShape lora =
+      resolve_lora(x, {4, 8, false, {R"(.*\.1\.mlp\.experts\..*\.up_proj)"}, true}).value();
+  EXPECT_EQ(lora.targets.size(), 4U);
+  EXPECT_EQ(resolve_lora(x, lora).value(), lora);
+  ASSERT_EQ(lora_tensors_of(x, lora).size(), 2U);
+  EXPECT_TRUE(lora_tensors_of(x, lora)[0].is_in(1));
+  EXPECT_EQ(lora_tensors_of(x, lora)[0].experts, 4);
 }
 
 Expected<LoraShape> matched(const ModelShape& x, const std::string& pattern) {

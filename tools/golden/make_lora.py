@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """Makes tests/data/lora: LoRA adapters as peft trains them, over tests/data/language_models.
 
-Needs torch 2.8, transformers 4.57 and peft (pip install); neither the build nor a test needs them.
-A folder holds adapter_config.json, adapter_model.safetensors (B not zero) and golden.json: the mean
-loss over two sequences, the norm of each gradient and of all, and the loss after one AdamW step.
+    tools/golden/make_lora.py [FOLDER [CASE...]]      # all cases without a name
+
+Needs torch 2.8, transformers 4.57, whose routed experts are linear layers, and peft (pip install);
+neither the build nor a test needs them. A folder holds adapter_config.json,
+adapter_model.safetensors (B not zero) and golden.json: the mean loss over two sequences, the norm
+of each gradient and of all, and the loss after one AdamW step.
 """
 import json
 import pathlib
@@ -20,6 +23,12 @@ CASES = {
                                  target_modules=["q_proj", "v_proj", "up_proj"])),
     "qwen3_moe_attention": ("qwen3_moe", dict(
         r=4, lora_alpha=8, target_modules=["q_proj", "k_proj", "v_proj", "o_proj"])),
+    # What Cohort's all-linear takes; peft's takes the router too, a linear layer in transformers 4.
+    "qwen3_moe_experts": ("qwen3_moe", dict(
+        r=4, lora_alpha=8, target_modules=["q_proj", "k_proj", "v_proj", "o_proj",
+                                           "gate_proj", "up_proj", "down_proj"])),
+    "qwen2_moe_experts": ("qwen2_moe", dict(  # and a shared one
+        r=2, lora_alpha=6, use_rslora=True, target_modules=["gate_proj", "up_proj", "down_proj"])),
 }
 STEP = dict(lr=1e-2, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.0)
 
@@ -36,6 +45,11 @@ def loss_of(model, rows):
 
 def file_name(name):
     return name.replace(".default", "")
+
+
+def norm_of(parameter):
+    """Of the gradient; an expert that no token chose has none."""
+    return 0.0 if parameter.grad is None else float(parameter.grad.norm())
 
 
 def make(root, name, base, options):
@@ -61,7 +75,7 @@ def make(root, name, base, options):
     loss = loss_of(tuned, rows)
     loss.backward()
     value = {"base": base, "ids": rows, "loss": float(loss.detach()),
-             "gradient_norms": {file_name(n): float(p.grad.norm()) for n, p in trained.items()},
+             "gradient_norms": {file_name(n): norm_of(p) for n, p in trained.items()},
              "grad_norm": float(torch.nn.utils.clip_grad_norm_(trained.values(), 1.0)),
              "learning_rate": STEP["lr"]}
     torch.optim.AdamW(trained.values(), **STEP).step()
@@ -71,9 +85,9 @@ def make(root, name, base, options):
 
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "tests/data/lora")
-    shutil.rmtree(root, ignore_errors=True)
-    for name, (base, options) in CASES.items():
-        make(root, name, base, options)
+    for name in sys.argv[2:] or CASES:
+        shutil.rmtree(root / name, ignore_errors=True)
+        make(root, name, *CASES[name])
 
 
 if __name__ == "__main__":

@@ -16,9 +16,15 @@ Tensor matrix_at(std::span<const std::byte> flat, const PartSpan& span) {
   return at::from_blob(data + span.offset, {span.rows, span.columns}, at::dtype(at::kFloat));
 }
 
-/// Whether rows [pair.first_row, …) of the pair's part are the tensor that starts `row` rows in.
+/// Whether the tensor is the pair's module, or an expert's share of it.
 bool is_of(const LoraPair& pair, const PartSpan& part, const ParameterSpec& spec) {
-  return spec.offset == part.offset + pair.first_row * part.columns;
+  if (pair.experts == 0) return spec.offset == part.offset + pair.first_row * part.columns;
+  const int64_t row = pair.first_row + spec.expert * (part.rows / pair.experts);
+  return spec.expert >= 0 && spec.offset == part.offset + row * part.columns;
+}
+
+PartSpan half_of(const LoraPair& pair, const PartSpan& half, const ParameterSpec& spec) {
+  return pair.experts == 0 ? half : pair.of_expert(half, spec.expert);
 }
 
 }  // namespace
@@ -78,8 +84,8 @@ void LoraBase::merge(std::span<const std::byte> adapter, std::span<std::byte> fl
       for (const LoraPair& pair : lora_.layers[static_cast<size_t>(spec.layer)])
         if (is_of(pair, layout_.layers[static_cast<size_t>(spec.layer)][pair.part], spec))
           weight.view({spec.shape[0], spec.shape[1]})
-              .addmm_(matrix_at(adapter, pair.b), matrix_at(adapter, pair.a), 1,
-                      lora_.shape.scale());
+              .addmm_(matrix_at(adapter, half_of(pair, pair.b, spec)),
+                      matrix_at(adapter, half_of(pair, pair.a, spec)), 1, lora_.shape.scale());
     std::byte* to = flat.data() + static_cast<size_t>(spec.offset) * element;
     at::from_blob(to, {spec.count}, at::dtype(dtype)).copy_(weight);
   }

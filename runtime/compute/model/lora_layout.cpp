@@ -1,5 +1,6 @@
 #include "runtime/compute/model/lora_layout.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace cohort::compute {
@@ -19,24 +20,32 @@ LoraLayout lora_layout_of(const ModelConfig& config, const model::LoraShape& lor
   int64_t next = 0;
   const auto add = [&](size_t index, int64_t layer) {
     const model::Tensor& tensor = tensors[index];
-    ParameterSpec spec;
-    spec.name = model::lora_tensor_name(tensor, layer);
-    spec.shape = {tensor.rows, tensor.columns};
-    spec.offset = next;
-    spec.count = tensor.elements();
-    spec.kind = tensor.kind;
-    spec.family = static_cast<uint32_t>(index);
-    spec.layer = layer;
-    next = aligned(next + spec.count);
-    layout.flat.specs.push_back(std::move(spec));
-    return PartSpan{layout.flat.specs.back().offset, tensor.rows, tensor.columns};
+    const bool is_routed = tensor.experts > 0;
+    PartSpan part{next, 0, tensor.columns};
+    for (int64_t expert = is_routed ? 0 : -1; expert < tensor.experts; ++expert) {
+      ParameterSpec spec;
+      spec.name = model::lora_tensor_name(tensor, layer, std::max<int64_t>(expert, 0));
+      spec.shape = {tensor.rows, tensor.columns};
+      spec.offset = next;
+      spec.count = tensor.elements();
+      spec.kind = tensor.kind;
+      spec.family = static_cast<uint32_t>(index);
+      spec.layer = layer;
+      spec.expert = expert;
+      next += spec.count;
+      part.rows += tensor.rows;
+      layout.flat.specs.push_back(std::move(spec));
+      if (!is_routed) break;
+    }
+    next = aligned(next);
+    return part;
   };
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     std::vector<LoraPair>& pairs = layout.layers.emplace_back();
     for (size_t i = 0; i < modules.size(); ++i) {
       const model::LoraModule& module = modules[i];
       if (!module.weight.is_in(layer)) continue;
-      LoraPair pair{module.weight.part, module.first_row, {}, {}};
+      LoraPair pair{module.weight.part, module.first_row, {}, {}, module.weight.experts};
       pair.a = add(2 * i, layer);
       pair.b = add(2 * i + 1, layer);
       pairs.push_back(pair);

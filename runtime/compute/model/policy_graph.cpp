@@ -14,28 +14,6 @@ using at::Tensor;
 using ops::add_product;
 using ops::product;
 
-/// `y` = x W^T of the rows of `part` from `first_row` on, and what adapters add to them: products
-/// in the adapter's dtype, the sum rounded to y's. Without an adapter there it is y itself.
-Tensor adapted(const Tensor& y, const Tensor& x, const PolicyWeights::Layer& layer, Part part,
-               int64_t first_row = 0) {
-  std::vector<Tensor> pieces;
-  int64_t done = 0;  // columns of y
-  for (const PolicyWeights::Adapter& adapter : layer.adapters) {
-    const int64_t begin = adapter.first_row - first_row, rows = adapter.b.size(0);
-    if (adapter.part != part || begin < 0 || begin >= y.size(1)) continue;
-    if (begin > done) pieces.push_back(y.narrow(1, done, begin - done));
-    const auto dtype = adapter.a.scalar_type();
-    const Tensor inner = at::mm(x.to(dtype), adapter.a.t());
-    pieces.push_back(at::addmm(y.narrow(1, begin, rows).to(dtype), inner, adapter.b.t(),
-                               /*beta=*/1, adapter.scale)
-                         .to(y.scalar_type()));
-    done = begin + rows;
-  }
-  if (pieces.empty()) return y;
-  if (done < y.size(1)) pieces.push_back(y.narrow(1, done, y.size(1) - done));
-  return pieces.size() == 1 ? pieces.front() : at::cat(pieces, 1);
-}
-
 ops::HeadShape head_shape(const ModelConfig& config, int64_t index) {
   return {config.num_attention_heads, config.num_key_value_heads, config.head_dim,
           config.window_of(index)};
@@ -44,17 +22,19 @@ ops::HeadShape head_shape(const ModelConfig& config, int64_t index) {
 Tensor mlp(const Tensor& x, const PolicyWeights::Layer& layer, const ModelConfig& config) {
   Tensor h = ops::rms_norm(x, layer[Part::post_norm], config.rms_norm_eps);
   if (layer[Part::router].defined()) return x + expert_mlp(h, layer, *config.moe);
-  Tensor gate_up = adapted(product(h, layer[Part::gate_up]), h, layer, Part::gate_up);
+  Tensor gate_up = adapted(product(h, layer[Part::gate_up]), h, layer.adapters, Part::gate_up);
   Tensor inner = ops::swiglu(biased(gate_up, layer[Part::gate_up_bias]));
-  return biased(adapted(add_product(x, inner, layer[Part::down]), inner, layer, Part::down),
-                layer[Part::down_bias]);
+  return biased(
+      adapted(add_product(x, inner, layer[Part::down]), inner, layer.adapters, Part::down),
+      layer[Part::down_bias]);
 }
 
 /// residual + o's product of `mixed`, its adapter and its bias.
 Tensor add_attention(const Tensor& residual, const Tensor& mixed,
                      const PolicyWeights::Layer& layer) {
-  return biased(adapted(add_product(residual, mixed, layer[Part::o]), mixed, layer, Part::o),
-                layer[Part::o_bias]);
+  return biased(
+      adapted(add_product(residual, mixed, layer[Part::o]), mixed, layer.adapters, Part::o),
+      layer[Part::o_bias]);
 }
 
 Tensor full_layer(const Tensor& x, const PolicyWeights::Layer& layer, const ModelConfig& config,
@@ -64,7 +44,7 @@ Tensor full_layer(const Tensor& x, const PolicyWeights::Layer& layer, const Mode
   if (config.mla)
     return mlp(add_attention(x, latent_attention(h, h, layer, config, rope, batch.all), layer),
                layer, config);
-  Tensor qkv = placed_heads(adapted(product(h, layer[Part::qkv]), h, layer, Part::qkv),
+  Tensor qkv = placed_heads(adapted(product(h, layer[Part::qkv]), h, layer.adapters, Part::qkv),
                             layer[Part::qkv_bias], layer, {shape.q_heads, shape.kv_heads}, config,
                             batch.all.q_position, rope);
   return mlp(add_attention(x, ops::attention(qkv, batch.all, shape), layer), layer, config);
@@ -88,12 +68,12 @@ Tensor last_layer(const Tensor& x, const PolicyWeights::Layer& layer, const Mode
   }
   Tensor h = ops::rms_norm(x, layer[Part::input_norm], config.rms_norm_eps);
   Tensor kv = product(h, layer[Part::qkv].narrow(0, q_size, kv_size));
-  kv = placed_heads(adapted(kv, h, layer, Part::qkv, q_size), kv_bias, layer, {0, shape.kv_heads},
-                    config, batch.needed.k_position, rope);
+  kv = placed_heads(adapted(kv, h, layer.adapters, Part::qkv, q_size), kv_bias, layer,
+                    {0, shape.kv_heads}, config, batch.needed.k_position, rope);
   Tensor needed = ops::select_rows(h, batch.query_rows);
   Tensor q = product(needed, layer[Part::qkv].narrow(0, 0, q_size));
-  q = placed_heads(adapted(q, needed, layer, Part::qkv), q_bias, layer, {shape.q_heads, 0}, config,
-                   batch.needed.q_position, rope);
+  q = placed_heads(adapted(q, needed, layer.adapters, Part::qkv), q_bias, layer, {shape.q_heads, 0},
+                   config, batch.needed.q_position, rope);
   Tensor mixed = ops::attention(q, kv, batch.needed, shape);
   return mlp(add_attention(ops::select_rows(x, batch.query_rows), mixed, layer), layer, config);
 }
@@ -119,6 +99,26 @@ MicroOutputs head_log_probs(const Tensor& x, const Tensor& final_norm, const Ten
 }
 
 }  // namespace
+
+Tensor adapted(const Tensor& y, const Tensor& x, std::span<const PolicyWeights::Adapter> adapters,
+               Part part, int64_t first_row) {
+  std::vector<Tensor> pieces;
+  int64_t done = 0;  // columns of y
+  for (const PolicyWeights::Adapter& adapter : adapters) {
+    const int64_t begin = adapter.first_row - first_row, rows = adapter.b.size(0);
+    if (adapter.part != part || begin < 0 || begin >= y.size(1)) continue;
+    if (begin > done) pieces.push_back(y.narrow(1, done, begin - done));
+    const auto dtype = adapter.a.scalar_type();
+    const Tensor inner = at::mm(x.to(dtype), adapter.a.t());
+    pieces.push_back(at::addmm(y.narrow(1, begin, rows).to(dtype), inner, adapter.b.t(),
+                               /*beta=*/1, adapter.scale)
+                         .to(y.scalar_type()));
+    done = begin + rows;
+  }
+  if (pieces.empty()) return y;
+  if (done < y.size(1)) pieces.push_back(y.narrow(1, done, y.size(1) - done));
+  return pieces.size() == 1 ? pieces.front() : at::cat(pieces, 1);
+}
 
 Tensor biased(const Tensor& x, const Tensor& bias) { return bias.defined() ? x + bias : x; }
 
@@ -172,7 +172,8 @@ void attach_adapters(const Tensor& flat, const LoraLayout& layout, bool is_train
     for (const LoraPair& pair : layout.layers[layer]) {
       const Tensor a = view_leaf(flat, 0, pair.a, is_trained, weights.leaves);
       const Tensor b = view_leaf(flat, 0, pair.b, is_trained, weights.leaves);
-      weights.layers[layer].adapters.push_back({pair.part, pair.first_row, a, b, scale});
+      weights.layers[layer].adapters.push_back(
+          {pair.part, pair.first_row, a, b, scale, pair.experts});
     }
 }
 

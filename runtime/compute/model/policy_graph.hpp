@@ -3,6 +3,7 @@
 /// tokens out. Any device and dtype that ops.hpp supports. Callable from several threads on the
 /// same weights. Exact, but sparing: the last layer computes queries, attention output and MLP for
 /// the needed rows only.
+#include <span>
 #include <vector>
 
 #include "runtime/compute/model/lora_layout.hpp"
@@ -31,6 +32,7 @@ struct PolicyWeights {
     int64_t first_row = 0;
     at::Tensor a, b;  // [r, in], [out, r]; f32 over weights of any dtype
     double scale = 1;
+    int64_t experts = 0;  // a and b are those of so many routed experts, one behind the other
   };
   struct Layer : model::ByPart<at::Tensor> {
     std::vector<Adapter> adapters;  // by first_row inside a part; empty: none
@@ -61,6 +63,13 @@ at::Tensor view_leaf(const at::Tensor& flat, int64_t begin, const PartSpan& part
 /// with `is_trained` they become the leaves, in place of the weights.
 void attach_adapters(const at::Tensor& flat, const LoraLayout& layout, bool is_trained,
                      PolicyWeights& weights);
+
+/// Returns `y` = x W^T of the rows of `part` from `first_row` on, and what adapters of one matrix
+/// each add to them: products in the adapter's dtype, the sum rounded to y's. Without an adapter
+/// there it is y itself.
+at::Tensor adapted(const at::Tensor& y, const at::Tensor& x,
+                   std::span<const PolicyWeights::Adapter> adapters, Part part,
+                   int64_t first_row = 0);
 
 /// Returns x + bias; x where there is no bias.
 at::Tensor biased(const at::Tensor& x, const at::Tensor& bias);

@@ -78,8 +78,31 @@ ExpertOrder by_expert(const Tensor& experts, int64_t count) {
   return out;
 }
 
-Tensor gated(const Tensor& x, const Tensor& gate_up, const Tensor& down) {
-  return product(ops::swiglu(product(x, gate_up)), down);
+using Adapters = std::vector<PolicyWeights::Adapter>;
+
+/// An MLP without biases, and what adapters add to it.
+struct GatedMlp {
+  Part first = Part::shared_gate_up, last = Part::shared_down;  // of its adapters
+  Tensor gate_up, down;
+};
+
+Tensor gated(const Tensor& x, const GatedMlp& mlp, const Adapters& adapters) {
+  const Tensor inner = ops::swiglu(adapted(product(x, mlp.gate_up), x, adapters, mlp.first));
+  return adapted(product(inner, mlp.down), inner, adapters, mlp.last);
+}
+
+/// Returns the adapters of each routed expert.
+std::vector<Adapters> expert_adapters(const Adapters& all, size_t experts) {
+  std::vector<Adapters> out(experts);
+  for (const PolicyWeights::Adapter& of : all) {
+    if (of.experts == 0) continue;
+    // Splits, not narrow views, as in expert_rows.
+    const std::vector<Tensor> a = at::split(of.a, of.a.size(0) / of.experts);
+    const std::vector<Tensor> b = at::split(of.b, of.b.size(0) / of.experts);
+    for (size_t expert = 0; expert < experts; ++expert)
+      out[expert].push_back({of.part, of.first_row, a[expert], b[expert], of.scale, 0});
+  }
+  return out;
 }
 
 /// [N, heads * (a + b)] -> [N, heads, a] and [N, heads, b].
@@ -165,16 +188,20 @@ Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, doubl
 
 }  // namespace
 
-Tensor expert_rows(const Tensor& x, const std::vector<int64_t>& counts, const Tensor& gate_up,
-                   const Tensor& down) {
+Tensor expert_rows(const Tensor& x, const std::vector<int64_t>& counts,
+                   const PolicyWeights::Layer& layer) {
+  const Tensor &gate_up = layer[Part::expert_gate_up], &down = layer[Part::expert_down];
   const auto experts = static_cast<int64_t>(counts.size());
   // Splits, not narrow views: their gradients are put together once, not one expert at a time.
   const std::vector<Tensor> rows = at::split_with_sizes(x, counts);
   const std::vector<Tensor> first = at::split(gate_up, gate_up.size(0) / experts);
   const std::vector<Tensor> second = at::split(down, down.size(0) / experts);
+  const std::vector<Adapters> adapters = expert_adapters(layer.adapters, counts.size());
   std::vector<Tensor> outputs;
-  for (size_t expert = 0; expert < counts.size(); ++expert)
-    if (counts[expert] > 0) outputs.push_back(gated(rows[expert], first[expert], second[expert]));
+  for (size_t e = 0; e < counts.size(); ++e)
+    if (counts[e] > 0)
+      outputs.push_back(gated(
+          rows[e], {Part::expert_gate_up, Part::expert_down, first[e], second[e]}, adapters[e]));
   return outputs.empty() ? x : at::cat(outputs, 0);
 }
 
@@ -182,14 +209,15 @@ Tensor expert_mlp(const Tensor& h, const PolicyWeights::Layer& layer, const mode
   const Routing routing = route(h, layer, moe);
   const ExpertOrder order = by_expert(routing.experts, moe.num_experts);
   const Tensor x = h.index_select(0, order.rows);
-  const Tensor y =
-      layer.experts != nullptr
-          ? layer.experts->apply(x, order.counts)
-          : expert_rows(x, order.counts, layer[Part::expert_gate_up], layer[Part::expert_down]);
+  const Tensor y = layer.experts != nullptr ? layer.experts->apply(x, order.counts)
+                                            : expert_rows(x, order.counts, layer);
   const Tensor weight = routing.weights.reshape({-1}).index_select(0, order.choices).unsqueeze(1);
   const Tensor out = at::zeros_like(h).index_add(0, order.rows, y * weight);
   if (!layer[Part::shared_gate_up].defined()) return out;
-  Tensor shared = gated(h, layer[Part::shared_gate_up], layer[Part::shared_down]);
+  Tensor shared = gated(h,
+                        {Part::shared_gate_up, Part::shared_down, layer[Part::shared_gate_up],
+                         layer[Part::shared_down]},
+                        layer.adapters);
   if (layer[Part::shared_gate].defined())
     shared = shared * ops::sigmoid(product(h, layer[Part::shared_gate]));
   return out + shared;

@@ -17,11 +17,11 @@ namespace cohort::compute {
 at::Tensor expert_mlp(const at::Tensor& h, const PolicyWeights::Layer& layer,
                       const model::MoeShape& moe);
 
-/// The same of rows that are sorted by their experts: x [n, H], counts[e] rows for expert e of
-/// gate_up [counts.size() * 2 F, H] and down [counts.size() * H, F]. Returns [n, H]. One product
-/// per matrix and expert.
+/// The same of rows that are sorted by their experts: x [n, H], counts[e] rows for expert e of the
+/// layer's [counts.size() * 2 F, H] gates and ups, its [counts.size() * H, F] downs and their
+/// adapters. Returns [n, H]. One product per matrix and expert.
 at::Tensor expert_rows(const at::Tensor& x, const std::vector<int64_t>& counts,
-                       const at::Tensor& gate_up, const at::Tensor& down);
+                       const PolicyWeights::Layer& layer);
 
 /// Returns o's input [M, heads * v_head_dim] of latent attention: queries of h_q [M, H] over the
 /// keys of h [N, H]; both are behind the layer's first norm.

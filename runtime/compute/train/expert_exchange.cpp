@@ -212,11 +212,9 @@ Expected<Tensor> ExpertExchange::forward(Layer& layer, const Tensor& x, Counts c
 
 void ExpertExchange::serve_forward(Layer& layer, std::vector<Tensor>& results) {
   at::AutoGradMode mode(pass_ == ExpertPass::training);
-  const Tensor& gate_up = (*layer.weights)[Part::expert_gate_up];
-  const Tensor& down = (*layer.weights)[Part::expert_down];
   for (Layer::Member& member : layer.members) {
     member.x.set_requires_grad(pass_ == ExpertPass::training);
-    guarded(service_, [&] { member.y = expert_rows(member.x, member.counts, gate_up, down); });
+    guarded(service_, [&] { member.y = expert_rows(member.x, member.counts, *layer.weights); });
     results.push_back(member.y.defined() ? member.y.detach().contiguous()
                                          : at::zeros_like(member.x.detach()));
     if (pass_ == ExpertPass::forward) member = {std::move(member.counts), {}, {}, {}, {}};

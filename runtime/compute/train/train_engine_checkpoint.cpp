@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
 
 #include "runtime/base/log.hpp"
 #include "runtime/base/read_file.hpp"
@@ -363,8 +365,10 @@ Expected<void> open_adapter(const State& s, const fs::path& folder, Loaded& out)
                     config_path.string(), found.rank, found.scale(), asked.rank, asked.scale())};
   COHORT_ASSIGN(out.adapter, SafetensorsFile::open(path));
   COHORT_TRY(check_tensors(s, *out.adapter, path.string(), ""));
+  std::set<std::string_view> names;
+  for (const ParameterSpec& spec : s.experts.whole().specs) names.insert(spec.name);
   for (const NamedTensor& tensor : out.adapter->tensors())
-    if (s.layout.find(tensor.name) == nullptr)
+    if (!names.contains(tensor.name))
       return Error{Errc::invalid_argument,
                    fmt::format("{}: tensor '{}' is of no module that the run's lora_target names",
                                path.string(), tensor.name)};
