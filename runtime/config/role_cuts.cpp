@@ -39,10 +39,13 @@ std::string state_text(const WorkerConfig& role) {
   const bool is_whole =
       cut.zero_stage < asked.zero_stage || cut.offloads_params != asked.offloads_params;
   if (!is_whole) return "";
+  const std::string experts =
+      role.strategy_args.expert_parallel_size > 1 ? "but for its experts" : "";
+  const std::string adapter = has_adapter(role.model_args) ? "under the adapter" : "";
   return fmt::format(
-      "{} the model is whole on each card, its gradients and moments are cut (ZeRO "
+      "{}{}{} the model is whole on each card, its gradients and moments are cut (ZeRO "
       "{})",
-      has_adapter(role.model_args) ? "under the adapter" : "but for its experts", cut.zero_stage);
+      adapter, adapter.empty() || experts.empty() ? "" : " and ", experts, cut.zero_stage);
 }
 
 }  // namespace

@@ -175,6 +175,14 @@ TEST(ExpertLora, TrainsAdaptersOfExperts) {
   ASSERT_EQ(merged.wait(), 0) << merged.err();
   EXPECT_NE(logprobs_of(out, folder), logprobs_of(under, folder));
 
+  // The experts, and their adapters, over two cards: a rollout gets each from its card.
+  std::vector<std::string> spread = wide;
+  spread.insert(spread.end(),
+                {"++actor_train.strategy_args.strategy_name=megatron_train",
+                 "++actor_train.strategy_args.strategy_config={expert_model_parallel_size: 2, "
+                 "use_distributed_optimizer: true}"});
+  std::string over_cards;
+  EXPECT_EQ(hashes_of(addition_run(folder.path() / "e", under, spread), folder, over_cards), one);
   // A rollout that two cards cut: other roundings, so other samples, and a run all the same.
   std::vector<std::string> cut = wide;
   cut.push_back("++actor_infer.strategy_args.strategy_config.tensor_parallel_size=2");

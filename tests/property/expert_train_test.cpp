@@ -39,10 +39,18 @@ ModelConfig shared_expert_model() {
 struct Case {
   int ranks = 1, ways = 1, stage = 0, threads = 1;
   bool offload_optimizer = false, swap = false, is_per_card = false;
+  std::vector<std::string> targets = {};  // of an adapter; empty: every weight is trained
   std::string name() const {
-    return fmt::format("{} ranks, experts over {}, stage {}, {} threads{}{}{}", ranks, ways, stage,
-                       threads, offload_optimizer ? ", offload_optimizer" : "",
-                       swap ? ", swap" : "", is_per_card ? ", per_card" : "");
+    return fmt::format("{} ranks, experts over {}, stage {}, {} threads{}{}{}{}", ranks, ways,
+                       stage, threads, offload_optimizer ? ", offload_optimizer" : "",
+                       swap ? ", swap" : "", is_per_card ? ", per_card" : "",
+                       targets.empty() ? "" : ", adapter of " + targets.front());
+  }
+  /// The same with an adapter.
+  Case over(std::vector<std::string> modules) const {
+    Case x = *this;
+    x.targets = std::move(modules);
+    return x;
   }
 };
 
@@ -59,6 +67,7 @@ TrainEngineOptions options_of(const Case& x, const ModelConfig& model, Collectiv
                   false,
                   x.swap,
                   x.ways};
+  if (!x.targets.empty()) options.lora = model::LoraShape{3, 6, false, x.targets};
   return options;
 }
 
@@ -110,6 +119,50 @@ TEST(ExpertTrain, Bf16WithItsMasterCut) {  // TRAIN-3
     EXPECT_TRUE(run(x, model, data) == expected) << x.name();
 }
 
+/// Adapters of every layer; of experts alone, before which nothing is trained; of none of them.
+TEST(ExpertTrain, AdaptersHaveTheBitsOfOneRank) {  // TRAIN-3, EP-4
+  const SampleSet data = random_samples(20, 10);
+  for (const ModelConfig& model : {moe_model(), shared_expert_model()})
+    for (const std::vector<std::string>& targets : std::vector<std::vector<std::string>>{
+             {"all-linear"}, {"down_proj", "gate_proj"}, {"q_proj"}}) {
+      const TrainOutcome expected = run(Case{}.over(targets), model, data, 3);
+      ASSERT_NE(expected.hashes[0], expected.hashes[3]);
+      for (const Case& x :
+           std::vector<Case>{{2, 1, 1}, {2, 2}, {4, 2, 1}, {4, 4, 2, 2}, {4, 2, 2, 1, true}})
+        EXPECT_TRUE(run(x.over(targets), model, data, 3) == expected) << x.over(targets).name();
+    }
+}
+
+TEST(ExpertTrain, Bf16UnderAnAdapter) {  // TRAIN-3
+  ModelConfig model = moe_model();
+  model.dtype = tensor::Dtype::bf16;
+  const SampleSet data = random_samples(12, 3);
+  const TrainOutcome expected = run(Case{}.over({"all-linear"}), model, data);
+  for (const Case& x : std::vector<Case>{{2, 2}, {4, 2, 2}})
+    EXPECT_TRUE(run(x.over({"all-linear"}), model, data) == expected) << x.name();
+}
+
+/// With its adapter off the model is what it was, each expert on its own card.
+TEST(ExpertTrain, AnAdapterThatIsOffChangesNothing) {  // LORA-2
+  const SampleSet data = random_samples(10, 11);
+  const auto log_probs = [&](const TrainRig& rig, AdapterUse use) {
+    std::vector<std::vector<float>> out;
+    EXPECT_TRUE(rig.engine->log_probs(data.samples, out, use).has_value());
+    return out;
+  };
+  TrainRig whole(options_of({}, moe_model(), nullptr));
+  whole.onload_all();
+  const auto expected = log_probs(whole, AdapterUse::on);
+  on_ranks(4, [&](int, Collectives* group) {
+    TrainRig rig(options_of(Case{4, 2}.over({"all-linear"}), moe_model(), group));
+    rig.onload_all();
+    EXPECT_EQ(log_probs(rig, AdapterUse::on), expected);
+    rig.engine->step(data.samples, policy_gradient, 1e-2).value();
+    EXPECT_NE(log_probs(rig, AdapterUse::on), expected);
+    EXPECT_EQ(log_probs(rig, AdapterUse::off), expected);
+  });
+}
+
 TEST(ExpertTrain, PerCardSumsAreCloseAndRepeat) {
   const SampleSet data = random_samples(40, 4);
   const TrainOutcome ordered = run({}, moe_model(), data, 1);
@@ -154,13 +207,16 @@ TEST(ExpertTrain, ARankHoldsItsExpertsOnly) {
 TEST(ExpertTrain, BytesOnEveryCardAreThePlans) {
   const SampleSet data = random_samples(6, 9);
   for (ModelConfig model : {moe_model(), shared_expert_model()})
-    for (const Case& x : std::vector<Case>{{2, 2}, {4, 2, 1}, {4, 2, 2}, {4, 4, 1, 1, true}}) {
+    for (const Case& x : {Case{2, 2}, Case{4, 2, 1}, Case{4, 2, 2}, Case{4, 4, 1, 1, true},
+                          Case{4, 2, 1}.over({"all-linear"}), Case{2, 2, 2}.over({"up_proj"})}) {
       model.dtype = x.stage == 1 ? tensor::Dtype::bf16 : tensor::Dtype::f32;
       plan::TrainMemory memory = plan::builtin_train_memory(tensor::size_of(model.dtype));
       memory.shards = static_cast<uint64_t>(x.ranks);
       memory.zero_stage = static_cast<uint32_t>(x.stage);
       memory.offload_optimizer = x.offload_optimizer;
       memory.expert_ways = static_cast<uint64_t>(x.ways);
+      if (const auto lora = options_of(x, model, nullptr).lora)
+        memory.lora = model::resolve_lora(model, *lora).value();
       uint64_t objects = 0;
       for (const auto& [object, bytes] : plan::train_bytes(model, memory)) objects += bytes;
       const uint64_t exchange = plan::train_buffers(model, memory).exchange;
@@ -210,13 +266,12 @@ TEST(ExpertTrain, ARankThatIsGoneEndsTheStepOfAll) {
   });
 }
 
-TEST(ExpertTrain, CheckpointsOfOneCutLoadInAnother) {
+void expect_checkpoints_load(const std::vector<Case>& cuts) {
   const SampleSet data = random_samples(20, 8);
   const fs::path folder =
       fs::temp_directory_path() / fmt::format("cohort_expert_train_{}", ::getpid());
   fs::create_directories(folder);
-  const TrainOutcome expected = run({}, moe_model(), data, 2);
-  const std::vector<Case> cuts = {{1, 1}, {2, 2, 1}, {4, 2, 0}, {4, 4, 2}, {2, 1, 1}};
+  const TrainOutcome expected = run(cuts.front(), moe_model(), data, 2);
   for (size_t i = 0; i < cuts.size(); ++i)
     on_ranks(cuts[i].ranks, [&](int, Collectives* group) {
       TrainRig rig(options_of(cuts[i], moe_model(), group));
@@ -236,6 +291,33 @@ TEST(ExpertTrain, CheckpointsOfOneCutLoadInAnother) {
         EXPECT_TRUE(rig.engine->step(data.samples, policy_gradient, 1e-2).has_value());
         EXPECT_EQ(rig.engine->param_hash(), expected.hashes[2]) << from << " to " << to.name();
       });
+  fs::remove_all(folder);
+}
+
+TEST(ExpertTrain, CheckpointsOfOneCutLoadInAnother) {
+  expect_checkpoints_load({{1, 1}, {2, 2, 1}, {4, 2, 0}, {4, 4, 2}, {2, 1, 1}});
+}
+
+TEST(ExpertTrain, AdaptersOfOneCutLoadInAnother) {
+  std::vector<Case> cuts = {{1, 1}, {2, 2, 1}, {4, 2, 0}, {4, 4, 2}};
+  for (Case& cut : cuts) cut.targets = {"all-linear"};
+  expect_checkpoints_load(cuts);
+}
+
+/// The hash of the model under an adapter is that of all experts, so another model is found.
+TEST(ExpertTrain, AnAdapterOverAnotherModelIsRefused) {
+  const fs::path folder =
+      fs::temp_directory_path() / fmt::format("cohort_expert_adapter_{}", ::getpid());
+  const auto lora = [](int ranks, int ways) { return Case{ranks, ways}.over({"up_proj"}); };
+  EXPECT_TRUE(TrainRig(options_of(lora(1, 1), moe_model(), nullptr)).engine->save(folder));
+  on_ranks(2, [&](int, Collectives* group) {
+    TrainEngineOptions options = options_of(lora(2, 2), moe_model(), group);
+    EXPECT_TRUE(TrainRig(options).engine->load(folder).has_value());
+    options.seed = 6;
+    const auto over = TrainRig(options).engine->load(folder);
+    ASSERT_FALSE(over);
+    EXPECT_NE(over.error().detail.find("another model"), std::string::npos) << over.error().detail;
+  });
   fs::remove_all(folder);
 }
 

@@ -12,7 +12,8 @@ int64_t aligned(int64_t elements) {
 
 }  // namespace
 
-LoraLayout lora_layout_of(const ModelConfig& config, const model::LoraShape& lora) {
+LoraLayout lora_layout_of(const ModelConfig& config, const model::LoraShape& lora,
+                          ExpertRange experts) {
   LoraLayout layout;
   layout.shape = lora;
   const std::vector<model::LoraModule> modules = model::lora_modules_of(config, lora);
@@ -21,8 +22,9 @@ LoraLayout lora_layout_of(const ModelConfig& config, const model::LoraShape& lor
   const auto add = [&](size_t index, int64_t layer) {
     const model::Tensor& tensor = tensors[index];
     const bool is_routed = tensor.experts > 0;
+    const int64_t end = is_routed ? std::min(experts.end, tensor.experts) : 0;
     PartSpan part{next, 0, tensor.columns};
-    for (int64_t expert = is_routed ? 0 : -1; expert < tensor.experts; ++expert) {
+    for (int64_t expert = is_routed ? experts.first : -1; expert < end; ++expert) {
       ParameterSpec spec;
       spec.name = model::lora_tensor_name(tensor, layer, std::max<int64_t>(expert, 0));
       spec.shape = {tensor.rows, tensor.columns};
@@ -35,7 +37,6 @@ LoraLayout lora_layout_of(const ModelConfig& config, const model::LoraShape& lor
       next += spec.count;
       part.rows += tensor.rows;
       layout.flat.specs.push_back(std::move(spec));
-      if (!is_routed) break;
     }
     next = aligned(next);
     return part;
@@ -45,7 +46,9 @@ LoraLayout lora_layout_of(const ModelConfig& config, const model::LoraShape& lor
     for (size_t i = 0; i < modules.size(); ++i) {
       const model::LoraModule& module = modules[i];
       if (!module.weight.is_in(layer)) continue;
-      LoraPair pair{module.weight.part, module.first_row, {}, {}, module.weight.experts};
+      LoraPair pair{module.weight.part, module.first_row, {}, {}, 0};
+      if (module.weight.experts > 0)
+        pair.experts = std::min(experts.end, module.weight.experts) - experts.first;
       pair.a = add(2 * i, layer);
       pair.b = add(2 * i + 1, layer);
       pairs.push_back(pair);

@@ -31,7 +31,9 @@ struct LoraLayout {
   std::vector<std::vector<LoraPair>> layers;  // pairs by first_row inside a part
 };
 
-/// REQUIRES: validate(config), and `lora` as resolve_lora returns it.
-LoraLayout lora_layout_of(const ModelConfig& config, const model::LoraShape& lora);
+/// Returns the layout of the routed experts `experts` alone. REQUIRES: validate(config), and `lora`
+/// as resolve_lora returns it.
+LoraLayout lora_layout_of(const ModelConfig& config, const model::LoraShape& lora,
+                          ExpertRange experts = {});
 
 }  // namespace cohort::compute

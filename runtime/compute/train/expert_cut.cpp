@@ -10,19 +10,26 @@ ExpertCut::ExpertCut(ParameterLayout whole) : whole_(std::move(whole)) {
   std::iota(all.begin(), all.end(), size_t{0});
 }
 
-ExpertCut::ExpertCut(const ModelConfig& config, model::HeadKind head, int ways)
-    : ways_(ways),
-      experts_per_slot_(config.moe->num_experts / ways),
-      whole_(compute::layout_of(config, head)) {
+ExpertCut::ExpertCut(int64_t experts, int ways, const LayoutOf& layout_of)
+    : ways_(ways), experts_per_slot_(experts / ways), whole_(layout_of({})) {
   for (int slot = 0; slot < ways; ++slot) {
-    const ExpertRange held{slot * experts_per_slot_, (slot + 1) * experts_per_slot_};
-    slots_.push_back(compute::layout_of(config, head, held));
+    const ExpertRange held = held_by(slot);
+    slots_.push_back(layout_of(held));
     std::vector<size_t>& specs = whole_specs_.emplace_back();
     for (size_t spec = 0; spec < whole_.specs.size(); ++spec) {
       const int64_t expert = whole_.specs[spec].expert;
       if (expert < 0 || (held.first <= expert && expert < held.end)) specs.push_back(spec);
     }
   }
+}
+
+ExpertCut::ExpertCut(const ModelConfig& config, model::HeadKind head, int ways)
+    : ExpertCut(config.moe->num_experts, ways,
+                [&](ExpertRange held) { return compute::layout_of(config, head, held); }) {}
+
+ExpertRange ExpertCut::held_by(int slot) const {
+  if (!is_cut()) return {};
+  return {slot * experts_per_slot_, (slot + 1) * experts_per_slot_};
 }
 
 ParameterLayout ExpertCut::layout_of_slot(int slot) const {

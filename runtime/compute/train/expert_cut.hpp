@@ -5,8 +5,9 @@
 /// EP-1: with W ways rank r is slot r % W of replica r / W (plan::ShardLayout's order); each slot
 /// holds E / W consecutive experts of every layer, and every tensor that is no expert's. EP-2: the
 /// layouts of all slots are alike but for the numbers of the experts: a tensor has the same index,
-/// offset and count in each.
+/// offset and count in each. Both hold for a model and for an adapter over it.
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 #include "runtime/compute/model/model_layout.hpp"
@@ -17,6 +18,10 @@ class ExpertCut {
  public:
   /// One slot holds `whole`.
   explicit ExpertCut(ParameterLayout whole = {});
+  /// Cuts what `layout_of` lays out for a range of a layer's experts. REQUIRES: ways > 1 divides
+  /// `experts`, those of a layer.
+  using LayoutOf = std::function<ParameterLayout(ExpertRange)>;
+  ExpertCut(int64_t experts, int ways, const LayoutOf& layout_of);
   /// REQUIRES: ways > 1 divides config.moe->num_experts.
   ExpertCut(const ModelConfig& config, model::HeadKind head, int ways);
 
@@ -27,6 +32,8 @@ class ExpertCut {
   int first_of(int rank) const { return rank / ways_ * ways_; }
   /// Experts of a layer that a slot holds.
   int64_t experts_per_slot() const { return experts_per_slot_; }
+  /// Returns the experts of a layer that a slot holds.
+  ExpertRange held_by(int slot) const;
   /// The layout of all experts: what hashes and checkpoints are in.
   const ParameterLayout& whole() const { return whole_; }
   ParameterLayout layout_of_slot(int slot) const;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -23,9 +24,9 @@ class ExpertExchange::Layer final : public ExpertRows {
  public:
   /// What the micro-batch of a rank of this replica asks of own experts.
   struct Member {
-    Counts counts;             // [experts per slot] rows
-    Tensor x, y;               // [n, H]; y of a training pass has its graph
-    Tensor d_gate_up, d_down;  // of own experts
+    Counts counts;                  // [experts per slot] rows
+    Tensor x, y;                    // [n, H]; y of a training pass has its graph
+    std::vector<Tensor> gradients;  // of `own`
   };
 
   Layer(ExpertExchange& of, size_t at, size_t in_model, PolicyWeights::Layer& parts)
@@ -36,7 +37,9 @@ class ExpertExchange::Layer final : public ExpertRows {
 
   ExpertExchange* exchange;
   PolicyWeights::Layer* weights;
-  size_t index, number;         // among the layers with experts; of the model
+  size_t index, number;  // among the layers with experts; of the model
+  /// What is trained of own experts: their weights, or the adapters over them.
+  std::vector<PolicyWeights::Leaf> own;
   Counts counts;                // [experts] rows of the own micro-batch
   std::vector<Member> members;  // by slot
 };
@@ -66,16 +69,19 @@ std::vector<Tensor> by_slot(const Tensor& rows, const Counts& counts, size_t slo
   return out;
 }
 
-/// The way of rows to their experts and back, as one operation of a graph.
+/// The way of rows to their experts and back, as one operation of a graph. `anchor` is a leaf, so
+/// that the backward comes here though nothing that made x is trained: what is trained of the
+/// experts is in no graph of this micro-batch.
 struct RemoteRows : torch::autograd::Function<RemoteRows> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& x, ExpertExchange::Layer* layer,
-                        const Counts& counts) {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor&,
+                        ExpertExchange::Layer* layer, const Counts& counts) {
     ctx->saved_data["layer"] = reinterpret_cast<int64_t>(layer);
     return value_or_throw(layer->exchange->forward(*layer, x, counts));
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     auto* layer = reinterpret_cast<ExpertExchange::Layer*>(ctx->saved_data["layer"].toInt());
-    return {value_or_throw(layer->exchange->backward(*layer, grads[0])), Tensor(), Tensor()};
+    return {value_or_throw(layer->exchange->backward(*layer, grads[0])), Tensor(), Tensor(),
+            Tensor()};
   }
   static Tensor value_or_throw(Expected<Tensor> result) {
     if (!result) throw std::runtime_error(result.error().detail);
@@ -86,20 +92,37 @@ struct RemoteRows : torch::autograd::Function<RemoteRows> {
 }  // namespace
 
 Tensor ExpertExchange::Layer::apply(const Tensor& x, const Counts& of) {
-  return RemoteRows::apply(x, this, of);
+  return RemoteRows::apply(x, exchange->anchor_, this, of);
 }
 
-ExpertExchange::ExpertExchange(const TrainEngine::State& state, ExpertPass pass)
+ExpertExchange::ExpertExchange(const TrainEngine::State& state, ExpertPass pass, AdapterUse use)
     : state_(&state),
       pass_(pass),
-      weights_(state.weights(state.compute_flat(), pass == ExpertPass::training)),
+      weights_(state.weights(state.compute_flat(), pass == ExpertPass::training, use)),
+      anchor_(at::zeros({1}, weights_.embedding.options())),
       options_(weights_.embedding.options()) {
   for (size_t i = 0; i < weights_.layers.size(); ++i)
     if (weights_.layers[i][Part::router].defined())
       layers_.push_back(std::make_unique<Layer>(*this, layers_.size(), i, weights_.layers[i]));
+  if (pass == ExpertPass::forward) return;
+  find_own_leaves();
+  anchor_.set_requires_grad(true);
+  weights_.leaves.push_back({anchor_, state.layout.total_elements});  // no parameter's
 }
 
 ExpertExchange::~ExpertExchange() = default;
+
+void ExpertExchange::find_own_leaves() {
+  const std::vector<ParameterSpec>& specs = state_->layout.specs;
+  for (const PolicyWeights::Leaf& leaf : weights_.leaves) {
+    const auto spec = std::ranges::lower_bound(specs, leaf.offset, {}, &ParameterSpec::offset);
+    COHORT_CHECK(spec != specs.end() && spec->offset == leaf.offset,
+                 "LAYOUT-2: a leaf begins with a tensor");
+    if (spec->expert < 0) continue;
+    for (const auto& layer : layers_)
+      if (layer->number == static_cast<size_t>(spec->layer)) layer->own.push_back(leaf);
+  }
+}
 
 void ExpertExchange::begin_round() {
   forwards_ = backwards_ = 0;
@@ -125,13 +148,11 @@ Expected<void> ExpertExchange::end_round(Expected<void>& mine) {
   if (pass_ == ExpertPass::forward) return {};
   std::vector<PolicyWeights::Leaf> leaves;
   for (const auto& layer : layers_)
-    for (const Part part : {Part::expert_gate_up, Part::expert_down})
-      leaves.push_back({{}, state_->layout.layers[layer->number][part].offset});
+    for (const PolicyWeights::Leaf& leaf : layer->own) leaves.push_back(leaf);
   for (size_t slot = 0; slot < static_cast<size_t>(state_->experts.ways()); ++slot) {
     std::vector<Tensor> of_member;
     for (const auto& layer : layers_)
-      for (const Tensor& gradient : {layer->members[slot].d_gate_up, layer->members[slot].d_down})
-        of_member.push_back(gradient);
+      for (const Tensor& gradient : layer->members[slot].gradients) of_member.push_back(gradient);
     gradients_.emplace_back(std::move(of_member), leaves);
   }
   return {};
@@ -217,7 +238,7 @@ void ExpertExchange::serve_forward(Layer& layer, std::vector<Tensor>& results) {
     guarded(service_, [&] { member.y = expert_rows(member.x, member.counts, *layer.weights); });
     results.push_back(member.y.defined() ? member.y.detach().contiguous()
                                          : at::zeros_like(member.x.detach()));
-    if (pass_ == ExpertPass::forward) member = {std::move(member.counts), {}, {}, {}, {}};
+    if (pass_ == ExpertPass::forward) member = {std::move(member.counts), {}, {}, {}};
   }
 }
 
@@ -239,18 +260,17 @@ Expected<Tensor> ExpertExchange::backward(Layer& layer, const Tensor& dy) {
 
 void ExpertExchange::serve_backward(Layer& layer, const std::vector<Tensor>& dy,
                                     std::vector<Tensor>& dx) {
-  const Tensor& gate_up = (*layer.weights)[Part::expert_gate_up];
-  const Tensor& down = (*layer.weights)[Part::expert_down];
   for (size_t slot = 0; slot < dy.size(); ++slot) {
     Layer::Member& member = layer.members[slot];
-    variable_list found(3);
+    variable_list of = {member.x};
+    for (const PolicyWeights::Leaf& leaf : layer.own) of.push_back(leaf.tensor);
+    variable_list found(of.size());
     if (dy[slot].size(0) > 0)
       guarded(service_, [&] {
-        found = torch::autograd::grad({member.y}, {member.x, gate_up, down}, {dy[slot]}, false,
-                                      false, true);
+        found = torch::autograd::grad({member.y}, of, {dy[slot]}, false, false, true);
       });
     dx.push_back(found[0].defined() ? found[0].contiguous() : at::zeros_like(dy[slot]));
-    member = {std::move(member.counts), {}, {}, found[1], found[2]};  // the graph is spent
+    member = {std::move(member.counts), {}, {}, {found.begin() + 1, found.end()}};  // graph: spent
   }
 }
 

@@ -24,8 +24,8 @@ enum class ExpertPass : uint8_t { forward, training };
 class ExpertExchange {
  public:
   class Layer;  // private to the source
-  /// REQUIRES: state.experts.is_cut(); the state outlives it.
-  ExpertExchange(const TrainEngine::State& state, ExpertPass pass);
+  /// REQUIRES: state.experts.is_cut(); the state outlives it; a training pass has its adapter on.
+  ExpertExchange(const TrainEngine::State& state, ExpertPass pass, AdapterUse use = AdapterUse::on);
   ~ExpertExchange();
   ExpertExchange(const ExpertExchange&) = delete;
   ExpertExchange& operator=(const ExpertExchange&) = delete;
@@ -50,6 +50,7 @@ class ExpertExchange {
   Expected<at::Tensor> backward(Layer& layer, const at::Tensor& dy);
 
  private:
+  void find_own_leaves();
   Expected<void> exchange_counts(Layer& layer);
   Expected<void> exchange(const std::vector<at::Tensor>& send,
                           const std::vector<at::Tensor>& receive);
@@ -63,6 +64,7 @@ class ExpertExchange {
   const TrainEngine::State* state_;
   ExpertPass pass_;
   PolicyWeights weights_;
+  at::Tensor anchor_;                           // a leaf that every layer with experts hangs on
   at::TensorOptions options_;                   // of rows
   std::vector<std::unique_ptr<Layer>> layers_;  // those with experts, in order
   size_t forwards_ = 0, backwards_ = 0;         // layers done in this round

@@ -38,7 +38,6 @@ Expected<void> check_experts(const TrainEngineOptions& options) {
     return refused(
         "ZeRO 3 and offload_params, which bring parameters layer by layer, are not built in with "
         "it; use stage 0 to 2");
-  if (options.lora) return refused("is not built in with lora; use 1");
   return {};
 }
 
@@ -72,6 +71,27 @@ Expected<void> check(const TrainEngineOptions& options) {
 /// Bytes of one array over all parameters, or over this rank's parts.
 uint64_t array_bytes(const TrainEngine::State& state, bool is_cut, uint64_t element) {
   return (is_cut ? state.shard_elements() : state.flat_elements()) * element;
+}
+
+/// The layouts of what is trained and, with an adapter, of the model under it.
+Expected<void> lay_out(TrainEngine::State& s) {
+  const TrainEngineOptions& options = s.options;
+  const int ways = options.zero.expert_ways;
+  const auto cut = [&](const ExpertCut::LayoutOf& of) {
+    return ways > 1 ? ExpertCut(options.model.moe->num_experts, ways, of) : ExpertCut(of({}));
+  };
+  s.experts = cut([&](ExpertRange held) { return layout_of(options.model, options.head, held); });
+  const int slot = s.experts.slot_of(s.rank());
+  if (options.lora) {
+    COHORT_ASSIGN(const model::LoraShape lora, model::resolve_lora(options.model, *options.lora));
+    s.base_experts = std::exchange(s.experts, cut([&](ExpertRange held) {
+                                     return lora_layout_of(options.model, lora, held).flat;
+                                   }));
+    s.base_layout = s.base_experts.layout_of_slot(slot);
+    s.lora = lora_layout_of(options.model, lora, s.experts.held_by(slot));
+  }
+  s.layout = s.experts.layout_of_slot(slot);
+  return {};
 }
 
 std::vector<ParameterShard> shards_of(const TrainEngine::State& s, const HeldBuffer& buffer) {
@@ -113,20 +133,12 @@ Expected<std::unique_ptr<TrainEngine>> TrainEngine::create(const TrainEngineOpti
   s.describe_head(s.described);
   s.math = FlatMath(options.card->device().get());
   const Collectives* group = options.zero.group;
-  if (const int ways = options.zero.expert_ways; ways > 1)
-    s.experts = ExpertCut(options.model, options.head, ways);
-  else
-    s.experts = ExpertCut(layout_of(options.model, options.head));
-  s.layout = s.experts.layout_of_slot(s.experts.slot_of(s.rank()));
-  if (options.lora) {
-    COHORT_ASSIGN(const model::LoraShape lora, model::resolve_lora(options.model, *options.lora));
-    s.lora = lora_layout_of(options.model, lora);
-    s.base_layout = std::exchange(s.layout, s.lora->flat);
+  COHORT_TRY(lay_out(s));
+  if (s.has_lora()) {
     s.base = ResidentObject(
         options.role + ".base_params",
         static_cast<uint64_t>(s.base_layout.total_elements) * tensor::size_of(options.model.dtype));
     COHORT_TRY(s.base.materialise());
-    s.experts = ExpertCut(s.layout);
   }
   s.zero = ZeroLayout(s.layout, group == nullptr ? 1 : group->size(), s.experts.ways());
   const bool is_cut = s.stage() == 3;

@@ -26,8 +26,9 @@
 ///
 /// With TrainEngineOptions::lora the model is frozen and an adapter over it is trained: layout(),
 /// shards(), param_hash(), gradients, moments and checkpoints are the adapter's, in f32, whatever
-/// the model's dtype; the model is part of train_params on the card, whole on every rank. LORA-2:
-/// an adapter whose B is zero changes no bit of a log-probability.
+/// the model's dtype; the model is part of train_params on the card, whole on every rank but for
+/// experts that are cut over ranks, whose adapters lie where they do. LORA-2: an adapter whose B is
+/// zero changes no bit of a log-probability.
 ///
 /// Ranks: one engine per card, joined by `group`. Calls marked "collective" are made by every rank
 /// in the same order with the same arguments; each rank computes its share of the micro-batches and
@@ -95,7 +96,7 @@ struct ZeroOptions {
   bool offload_params = false;     // they stay on the host; units come to the card when needed
   bool swap_optimizer = false;     // it stays on the host; the step streams it through the card
   /// Ranks over which the routed experts of a layer are cut (expert_cut.hpp); divides the ranks of
-  /// the group and the experts. Stages 0 to 2, parameters on the card, no adapter.
+  /// the group and the experts. Stages 0 to 2, parameters on the card.
   int expert_ways = 1;
 };
 
@@ -188,7 +189,7 @@ class TrainEngine {
   uint64_t optimizer_steps() const;
   const ModelConfig& config() const;
   bool has_adapter() const;
-  /// Of what this rank trains: the model with its share of the experts, or an adapter.
+  /// Of what this rank trains: the model, or an adapter, with its share of the experts.
   const ParameterLayout& layout() const;
 
   /// Returns the size of the flat buffer of all that is trained, every expert's share included, in

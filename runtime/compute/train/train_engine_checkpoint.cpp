@@ -341,7 +341,7 @@ Expected<void> open_weights(const State& s, const fs::path& folder, bool is_star
   const auto notices =
       may_lack_head
           ? out.model->check_values(s.options.model)
-          : out.model->check(s.options.model, s.has_lora() ? s.base_layout : s.experts.whole());
+          : out.model->check(s.options.model, (s.has_lora() ? s.base_experts : s.experts).whole());
   if (!notices) return notices.error();
   COHORT_ASSIGN(out.described, describe(s, folder, *out.model));
   for (const std::string& notice : *notices)
@@ -380,7 +380,8 @@ Expected<void> open_parameters(const State& s, const json& state, const fs::path
                                Loaded& out) {
   if (!s.has_lora()) return open_weights(s, folder, false, out);
   COHORT_TRY(open_adapter(s, folder, out));
-  if (state.value("base_hash", json()) != hex(s.base_hash()))
+  COHORT_ASSIGN(const uint64_t base, s.base_hash());
+  if (state.value("base_hash", json()) != hex(base))
     return Error{
         Errc::invalid_argument,
         fmt::format("{}: its adapter was trained over another model than {}: set "
@@ -437,7 +438,10 @@ Expected<void> TrainEngine::save(const fs::path& folder) const try {
   nlohmann::ordered_json state = {{"format", has_slices ? k_format_slices : k_format_whole},
                                   {"optimizer_steps", s.steps},
                                   {"param_hash", hex(hash)}};
-  if (s.has_lora()) state["base_hash"] = hex(s.base_hash());
+  if (s.has_lora()) {
+    COHORT_ASSIGN(const uint64_t base, s.base_hash());
+    state["base_hash"] = hex(base);
+  }
   if (!s.options.is_frozen) COHORT_TRY(save_moments(s, path, state));
   Expected<void> done;  // the folder gets its name when every rank's part is on disk
   if (s.rank() == 0) {
@@ -454,6 +458,7 @@ Expected<void> TrainEngine::save(const fs::path& folder) const try {
 Expected<void> TrainEngine::load(const fs::path& folder) try {
   State& s = *state_;
   Loaded loaded;
+  if (s.has_lora()) COHORT_TRY(s.base_hash());  // of all ranks, before one of them may fail alone
   const auto opened = open_checkpoint(s, folder, loaded);
   COHORT_TRY(s.agree(opened, loaded.steps, "load"));
   if (s.has_lora())

@@ -53,11 +53,11 @@ Expected<void> accumulate_with_experts(const StepInput& in, Expected<void>& mine
 }
 
 Expected<void> log_probs_with_experts(const State& s, std::span<const TrainSample> samples,
-                                      const StepPlan& plan, std::vector<Tensor>& out,
-                                      Expected<void>& mine) {
+                                      const StepPlan& plan, AdapterUse use,
+                                      std::vector<Tensor>& out, Expected<void>& mine) {
   use_single_threaded_math();
   at::NoGradGuard no_grad;
-  ExpertExchange experts(s, ExpertPass::forward);
+  ExpertExchange experts(s, ExpertPass::forward, use);
   for (size_t round = 0; round < plan.rounds(); ++round) {
     experts.begin_round();
     if (round < plan.own_count())

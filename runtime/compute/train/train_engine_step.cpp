@@ -460,7 +460,7 @@ Expected<void> TrainEngine::log_probs(std::span<const TrainSample> samples,
   if (s.is_by_unit())
     COHORT_TRY(log_probs_by_unit(s, samples, plan, *exchange, own, mine));
   else if (s.experts.is_cut())
-    COHORT_TRY(log_probs_with_experts(s, samples, plan, own, mine));
+    COHORT_TRY(log_probs_with_experts(s, samples, plan, use, own, mine));
   else
     mine = log_probs_whole(s, samples, plan, use, own);
   COHORT_TRY(s.agree(mine, 0, "log_probs"));

@@ -158,12 +158,56 @@ void TrainEngine::State::store_base(size_t spec, std::span<const float> values) 
     math.copy(reinterpret_cast<float*>(base.data()) + at, values.data(), values.size_bytes());
 }
 
-uint64_t TrainEngine::State::base_hash() const {
-  if (!base_hash_known) {
-    std::vector<std::byte> copied;
-    base_hash_known = tensor::checksum64(math.on_host({base.data(), base.size_bytes()}, copied));
+Expected<uint64_t> TrainEngine::State::base_hash() const {
+  if (base_hash_known) return *base_hash_known;
+  std::vector<std::byte> copied;
+  const auto own = math.on_host({base.data(), base.size_bytes()}, copied);
+  if (!base_experts.is_cut()) {
+    base_hash_known = tensor::checksum64(own);
+    return *base_hash_known;
   }
+  COHORT_ASSIGN(base_hash_known, hash_cut_base(own));
   return *base_hash_known;
+}
+
+/// The experts of a family lie in the order of the slots (EP-1), one slot's behind another's.
+Expected<uint64_t> TrainEngine::State::hash_cut_base(std::span<const std::byte> own) const {
+  const size_t element = tensor::size_of(options.model.dtype);
+  const auto slots = static_cast<size_t>(base_experts.ways());
+  const auto first = static_cast<size_t>(base_experts.first_of(rank()));
+  const ParameterLayout& whole = base_experts.whole();
+  tensor::Checksum sum;
+  int64_t done = 0;  // elements of the whole buffer
+  const auto take = [&](int64_t offset, std::span<const std::byte> bytes) {
+    sum.update(std::vector<std::byte>(static_cast<size_t>(offset - done) * element));  // padding
+    sum.update(bytes);
+    done = offset + static_cast<int64_t>(bytes.size() / element);
+  };
+  const std::vector<ParameterSpec>& specs = base_layout.specs;
+  for (size_t spec = 0, end = 0; spec < specs.size(); spec = end) {
+    end = spec + 1;
+    while (end < specs.size() && specs[spec].expert >= 0 && specs[end].family == specs[spec].family)
+      ++end;
+    const auto begin = static_cast<size_t>(specs[spec].offset);
+    const auto count = static_cast<size_t>(specs[end - 1].offset + specs[end - 1].count) - begin;
+    const auto mine = own.subspan(begin * element, count * element);
+    const int64_t offset = whole.specs[base_experts.whole_spec(0, spec)].offset;
+    if (specs[spec].expert < 0) {
+      take(offset, mine);
+      continue;
+    }
+    std::vector<std::byte> all(slots * mine.size());
+    std::vector<std::span<const std::byte>> send(static_cast<size_t>(ranks()));
+    std::vector<std::span<std::byte>> receive(send.size());
+    for (size_t slot = 0; slot < slots; ++slot) {
+      send[first + slot] = mine;
+      receive[first + slot] = std::span(all).subspan(slot * mine.size(), mine.size());
+    }
+    COHORT_TRY(options.zero.group->exchange(Collective::all_gather, send, receive));
+    take(offset, all);
+  }
+  take(whole.total_elements, {});
+  return sum.digest();
 }
 
 ResidentObject* TrainEngine::State::companion(TrainObject which) {
@@ -230,10 +274,12 @@ void TrainEngine::State::initialise() const {
     return experts.whole_spec(experts.slot_of(rank()), spec);
   };
   if (!has_lora()) return each(layout, root, in_whole, store_trained);
-  const auto as_it_is = [](size_t spec) { return spec; };
+  const auto of_base = [&](size_t spec) {
+    return base_experts.whole_spec(base_experts.slot_of(rank()), spec);
+  };
   if (options.draws_weights)
-    each(base_layout, root, as_it_is, [&](size_t spec) { store_base(spec, values); });
-  each(layout, Rng(options.seed).fork(0x6C6F7261), as_it_is, store_trained);  // "lora"
+    each(base_layout, root, of_base, [&](size_t spec) { store_base(spec, values); });
+  each(layout, Rng(options.seed).fork(0x6C6F7261), in_whole, store_trained);  // "lora"
 }
 
 Expected<std::vector<std::vector<std::byte>>> TrainEngine::State::gather_bytes(

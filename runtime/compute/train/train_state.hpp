@@ -38,8 +38,9 @@ struct TrainEngine::State {
   model::HfConfig described;       // what config.json of a checkpoint says
   ParameterLayout layout;          // of what is trained, on this rank
   std::optional<LoraLayout> lora;  // its layout.flat is `layout`
-  ParameterLayout base_layout;     // with lora: the model's
+  ParameterLayout base_layout;     // with lora: the model's, on this rank
   ExpertCut experts;               // experts.whole(): the layout over all ranks
+  ExpertCut base_experts;          // with lora: the model's
   ZeroLayout zero;
   ops::RopeTable rope;  // where the graph runs
   FlatMath math;
@@ -118,8 +119,9 @@ struct TrainEngine::State {
                         AdapterUse use = AdapterUse::on) const;
   /// Writes elements [0, values.size()) of tensor `spec` of the frozen model, rounded to its dtype.
   void store_base(size_t spec, std::span<const float> values) const;
-  /// Returns xxh3-64 of the frozen model as it lies in its flat buffer.
-  uint64_t base_hash() const;
+  /// Returns xxh3-64 of the frozen model as it lies in the flat buffer of a rank that has all
+  /// experts; collective where they are cut and the model is new.
+  Expected<uint64_t> base_hash() const;
   /// Returns what comes to the card with `which` and leaves with it, or nullptr: the bf16 copy
   /// (stage 0), the frozen model.
   ResidentObject* companion(TrainObject which);
@@ -157,6 +159,7 @@ struct TrainEngine::State {
 
  private:
   HeldBuffer optimizer_array(size_t index) const;
+  Expected<uint64_t> hash_cut_base(std::span<const std::byte> own) const;
 };
 
 /// What a card that is a device throws (FlatMath), as Errc::compute: every public call ends with

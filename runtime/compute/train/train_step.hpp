@@ -74,7 +74,8 @@ void accumulate_in_turns(const StepInput& in, Expected<void>& mine);
 Expected<void> accumulate_with_experts(const StepInput& in, Expected<void>& mine);
 Expected<void> log_probs_with_experts(const TrainEngine::State& state,
                                       std::span<const TrainSample> samples, const StepPlan& plan,
-                                      std::vector<at::Tensor>& out, Expected<void>& mine);
+                                      AdapterUse use, std::vector<at::Tensor>& out,
+                                      Expected<void>& mine);
 
 /// Adds the gradients of all micro-batches with parameters gathered unit by unit and layers
 /// computed again for the backward. Returns an error of the group; what fails in this rank alone

@@ -142,13 +142,8 @@ void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c
                          : "is not built in: the policy is a causal language model; use ~");
   const StrategySettings& s = w.strategy_args;
   const std::string strategy = name + ".strategy_args.strategy_config";
-  const bool is_trained = name == train_section(c);
   list.add_if(name == "critic" && s.expert_parallel_size > 1, strategy,
               fmt::format("EP {} is not built in for a critic; use 1", s.expert_parallel_size));
-  if (!is_trained || s.expert_parallel_size == 1) return;
-  list.add_if(has_adapter(m), model + ".lora_target",
-              fmt::format("is not built in with EP {}; use EP 1, or train every weight",
-                          s.expert_parallel_size));
 }
 
 void add_schedule(const std::string& role, const TrainingArgs& args, List& list) {

@@ -95,7 +95,8 @@ StateBytes card_bytes(const ModelShape& shape, HeadKind head, const TrainMemory&
   StateBytes elements = trained_elements(shape, head, x);
   if (x.swap_optimizer)
     elements.optimizer = round_up(divide_up(elements.optimizer, k_pieces), k_alignment_elements);
-  const uint64_t frozen = x.lora ? flat_element_count(shape, head) * x.param_bytes : 0;
+  const uint64_t frozen =
+      x.lora ? flat_element_count(shape, head, x.expert_ways) * x.param_bytes : 0;
   return {x.offload_params ? 0 : elements.params * param_element_bytes(x) + frozen,
           elements.grads * 4,
           x.offload_optimizer ? 0 : elements.optimizer * 4 * optimizer_arrays(x)};
