@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
+#include "runtime/compute/model/lora_layout.hpp"
 #include "runtime/compute/model/model_tp.hpp"
 #include "runtime/plan/reshard/model_families.hpp"
 #include "runtime/plan/reshard/reshard_shards.hpp"
@@ -31,34 +33,50 @@ std::vector<compute::ModelConfig> models() {
   return all;
 }
 
+/// Every element of `part`, the layout of a rank of `tp`, is in one part of the plan.
+void expect_covered(const plan::ModelTensors& tensors, const compute::ParameterLayout& part, int tp,
+                    bool has_experts) {
+  plan::ShardLayout layout;
+  layout.tp = static_cast<uint32_t>(tp);
+  layout.expert_tp = has_experts ? layout.tp : 1;
+  layout.ranks = test::consecutive_cards(layout.tp);
+  ASSERT_TRUE(plan::check_layout(tensors, layout).has_value());
+  const plan::Shards shards(tensors, layout);
+  std::vector<std::byte> flat(static_cast<size_t>(part.total_elements) * sizeof(float));
+  for (uint32_t rank = 0; rank < layout.tp; ++rank) {
+    publish::PartTable table(shards, CardId{rank});
+    auto resolved = table.resolve(target_of(tensors, part, sizeof(float), flat));
+    ASSERT_TRUE(resolved) << resolved.error().detail;
+    std::map<const std::byte*, uint64_t> spans;
+    for (const auto& each : table.parts()) spans[table.at(each.name)] = each.bytes;
+    uint64_t covered = 0;
+    const std::byte* end = flat.data();
+    for (auto [begin, bytes] : spans) {
+      EXPECT_GE(begin, end) << "parts overlap";
+      end = begin + bytes;
+      covered += bytes;
+    }
+    EXPECT_EQ(covered, static_cast<uint64_t>(compute::parameter_count(part)) * sizeof(float));
+  }
+}
+
 TEST(WeightParts, CoverEveryTensorOfEveryRankOnce) {
   for (const compute::ModelConfig& model : models())
-    for (int tp : {1, 2, 4}) {
-      const plan::ModelTensors tensors = plan::reshard_tensors_of(model, sizeof(float));
-      plan::ShardLayout layout;
-      layout.tp = static_cast<uint32_t>(tp);
-      layout.expert_tp = model.moe ? layout.tp : 1;
-      layout.ranks = test::consecutive_cards(layout.tp);
-      const plan::Shards shards(tensors, layout);
-      const compute::ParameterLayout part =
-          compute::layout_of(compute::tp_config(model, tp).value());
-      std::vector<std::byte> flat(static_cast<size_t>(part.total_elements) * sizeof(float));
-      for (uint32_t rank = 0; rank < layout.tp; ++rank) {
-        publish::PartTable table(shards, CardId{rank});
-        auto resolved = table.resolve(target_of(tensors, part, sizeof(float), flat));
-        ASSERT_TRUE(resolved) << resolved.error().detail;
-        std::map<const std::byte*, uint64_t> spans;
-        for (const auto& each : table.parts()) spans[table.at(each.name)] = each.bytes;
-        uint64_t covered = 0;
-        const std::byte* end = flat.data();
-        for (auto [begin, bytes] : spans) {
-          EXPECT_GE(begin, end) << "parts overlap";
-          end = begin + bytes;
-          covered += bytes;
-        }
-        EXPECT_EQ(covered, static_cast<uint64_t>(compute::parameter_count(part)) * sizeof(float));
-      }
-    }
+    for (int tp : {1, 2, 4})
+      expect_covered(plan::reshard_tensors_of(model, sizeof(float)),
+                     compute::layout_of(compute::tp_config(model, tp).value()), tp,
+                     model.moe.has_value());
+}
+
+TEST(WeightParts, CoverEveryMatrixOfAnAdapterOnce) {  // LORA-1
+  for (const compute::ModelConfig& model : models()) {
+    if (model.mla) continue;
+    const auto lora = model::resolve_lora(model, {3, 6, false, {"all-linear"}}).value();
+    for (int tp : {1, 2, 4})
+      expect_covered(plan::reshard_tensors_of(model, sizeof(float), lora),
+                     compute::lora_layout_of(compute::tp_config(model, tp).value(), lora).flat, tp,
+                     model.moe.has_value());
+  }
 }
 
 class Offers : public ::testing::TestWithParam<size_t> {};
@@ -86,10 +104,12 @@ TEST_P(Offers, OfATrainEngineAreTheTensorsOfThatName) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Offers, ::testing::Range(size_t{0}, size_t{4}));
 
-TEST(WeightParts, ARankWithItsExpertsOffersThePlansParts) {  // EP-1 is plan::ShardLayout's order
+/// EP-1 is plan::ShardLayout's order.
+void expect_ranks_offer_their_experts(const std::optional<model::LoraShape>& lora) {
   compute::TrainEngineOptions options = tests::tiny_options();
   options.model = tests::moe_model();
-  const plan::ModelTensors tensors = plan::reshard_tensors_of(options.model, sizeof(float));
+  options.lora = lora;
+  const plan::ModelTensors tensors = plan::reshard_tensors_of(options.model, sizeof(float), lora);
   plan::ShardLayout layout;
   layout.dp = 4;
   layout.ep = 2;
@@ -116,6 +136,12 @@ TEST(WeightParts, ARankWithItsExpertsOffersThePlansParts) {  // EP-1 is plan::Sh
     EXPECT_EQ(bytes, static_cast<uint64_t>(compute::parameter_count(rig.engine->layout())) *
                          sizeof(float));
   });
+}
+
+TEST(WeightParts, ARankWithItsExpertsOffersThePlansParts) {
+  expect_ranks_offer_their_experts(std::nullopt);
+  const model::LoraShape lora{3, 6, false, {"all-linear"}};
+  expect_ranks_offer_their_experts(model::resolve_lora(tests::moe_model(), lora).value());
 }
 
 }  // namespace
