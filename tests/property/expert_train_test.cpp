@@ -349,10 +349,15 @@ TEST(ExpertTrain, WhatCannotBeCutIsRefusedByName) {
     });
 }
 
+ExpertCut cut_of(const ModelConfig& model, int ways) {
+  return {model.moe->num_experts, ways,
+          [&](ExpertRange held) { return layout_of(model, model::HeadKind::language, held); }};
+}
+
 TEST(ExpertCut, SlotsAreAlikeAndHoldEveryExpertOnce) {  // EP-1, EP-2
   for (const ModelConfig& model : {moe_model(), shared_expert_model()})
     for (const int ways : {2, 4}) {
-      const ExpertCut cut(model, model::HeadKind::language, ways);
+      const ExpertCut cut = cut_of(model, ways);
       std::vector<int> held(cut.whole().specs.size());
       const ParameterLayout first = cut.layout_of_slot(0);
       for (int slot = 0; slot < ways; ++slot) {
@@ -373,7 +378,7 @@ TEST(ExpertCut, SlotsAreAlikeAndHoldEveryExpertOnce) {  // EP-1, EP-2
 }
 
 TEST(ExpertCut, PartsOfSharersCoverEachTensorOnce) {  // ZERO-1, ZERO-3, ZERO-6
-  const ExpertCut cut(shared_expert_model(), model::HeadKind::language, 2);
+  const ExpertCut cut = cut_of(shared_expert_model(), 2);
   const ParameterLayout layout = cut.layout_of_slot(1);
   const ZeroLayout zero(layout, 6, 2);
   int64_t flat = 0, shard = 0;

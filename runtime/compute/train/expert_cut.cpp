@@ -23,10 +23,6 @@ ExpertCut::ExpertCut(int64_t experts, int ways, const LayoutOf& layout_of)
   }
 }
 
-ExpertCut::ExpertCut(const ModelConfig& config, model::HeadKind head, int ways)
-    : ExpertCut(config.moe->num_experts, ways,
-                [&](ExpertRange held) { return compute::layout_of(config, head, held); }) {}
-
 ExpertRange ExpertCut::held_by(int slot) const {
   if (!is_cut()) return {};
   return {slot * experts_per_slot_, (slot + 1) * experts_per_slot_};

@@ -22,8 +22,6 @@ class ExpertCut {
   /// `experts`, those of a layer.
   using LayoutOf = std::function<ParameterLayout(ExpertRange)>;
   ExpertCut(int64_t experts, int ways, const LayoutOf& layout_of);
-  /// REQUIRES: ways > 1 divides config.moe->num_experts.
-  ExpertCut(const ModelConfig& config, model::HeadKind head, int ways);
 
   int ways() const { return ways_; }
   bool is_cut() const { return ways_ > 1; }
