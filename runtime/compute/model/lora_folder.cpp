@@ -61,18 +61,20 @@ Fused fused_of(const ParameterSpec& spec) {
 }
 
 using Modules = std::map<std::string, model::LoraShape>;
+using Specs = std::map<std::string_view, const ParameterSpec*>;  // by name: experts are thousands
 
 /// A tensor's module is a target, and it fits the weight.
-Expected<void> check_half(const NamedTensor& half, const Modules& modules,
-                          const ParameterLayout& layout, const std::string& where) {
+Expected<void> check_half(const NamedTensor& half, const Modules& modules, const Specs& specs,
+                          const std::string& where) {
   const bool is_a = half.name.ends_with(k_a);
   if (!half.name.starts_with(k_prefix) || (!is_a && !half.name.ends_with(k_b)))
     return refused(where, half, "is neither a lora_A nor a lora_B of a module");
   const std::string module =
       half.name.substr(k_prefix.size(), half.name.size() - k_prefix.size() - k_a.size());
-  const ParameterSpec* spec = layout.find(module + std::string(k_weight));
-  if (spec == nullptr || spec->shape.size() != 2)
+  const auto of = specs.find(module + std::string(k_weight));
+  if (of == specs.end() || of->second->shape.size() != 2)
     return refused(where, half, "is of a module that the model does not have");
+  const ParameterSpec* spec = of->second;
   const auto found = modules.find(module);
   if (found == modules.end())
     return refused(where, half,
@@ -135,8 +137,10 @@ Expected<LoraFolder> LoraFolder::open(const fs::path& folder, const ParameterLay
   COHORT_ASSIGN(Modules modules,
                 model::adapted_modules(adapter, linear_modules(layout), config.string()));
   COHORT_ASSIGN(SafetensorsFile file, SafetensorsFile::open(path));
+  Specs specs;
+  for (const ParameterSpec& spec : layout.specs) specs.emplace(spec.name, &spec);
   for (const NamedTensor& each : file.tensors())
-    COHORT_TRY(check_half(each, modules, layout, path.string()));
+    COHORT_TRY(check_half(each, modules, specs, path.string()));
   COHORT_TRY(check_complete(file, modules, layout, path.string()));
   return LoraFolder(std::move(file), std::move(adapter.shape), std::move(modules),
                     std::move(adapter.base));
