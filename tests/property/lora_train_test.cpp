@@ -313,8 +313,11 @@ TEST(LoraTrain, APublishBringsEachCardItsPart) {
     model.vocab_size = 20;
     const auto lora = model::resolve_lora(model, *lora_options().lora).value();
     const plan::ModelTensors tensors = plan::reshard_tensors_of(model, sizeof(float), lora);
-    plan::ShardLayout from{.name = "train", .dp = 2, .ranks = {CardId{0}, CardId{1}}};
-    plan::ShardLayout to{.name = "infer", .tp = 4, .expert_tp = model.moe ? 4U : 1U};
+    plan::ShardLayout from, to;
+    from.dp = 2;
+    from.ranks = {CardId{0}, CardId{1}};
+    to.tp = 4;
+    to.expert_tp = model.moe ? 4 : 1;
     for (uint32_t card = 2; card < 6; ++card) to.ranks.push_back(CardId{card});
     const plan::ReshardPlan plan = plan::plan_reshard(tensors, from, to, {}).value();
     const LoraLayout part = lora_layout_of(tp_config(model, 4).value(), lora);
