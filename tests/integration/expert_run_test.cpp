@@ -148,9 +148,8 @@ TEST_P(ExpertRun, ExpertsOverTrainCardsChangeNoHash) {  // TRAIN-3
   EXPECT_EQ(verified.wait(), 0) << verified.out() << verified.err();
 }
 
-/// An adapter of every linear layer, those of routed experts too: two cards train it, two that cut
-/// the model get A and B alone, it goes on from its checkpoint, and the merged folder is what
-/// rollouts served.
+/// An adapter of every linear layer, those of routed experts too: two cards train it, whole or each
+/// its experts; rollouts get A and B alone, cut or not; and it is merged into its model.
 TEST(ExpertLora, TrainsAdaptersOfExperts) {
   const TempFolder folder;
   const std::string shape = "random:" + (write_shape(folder, "qwen3_moe") / "config.json").string();
