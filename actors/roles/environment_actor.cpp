@@ -35,18 +35,25 @@ Expected<void> EnvironmentState::ask_anew(EnvTurn& turn) const {
   return {};
 }
 
+// A dialogue that goes on from the last one, and what was answered, is the same context, whose ids
+// are never made from text again. Any other one is asked anew.
+Expected<std::vector<int32_t>> EnvironmentState::read(EnvTurn& turn, std::string_view answer) {
+  COHORT_ASSIGN(tasks::WrittenDialogue next, tasks::read_dialogue(turn.observation));
+  const auto behind = tasks::messages_behind(dialogue_, options_->chat->without_end(answer), next);
+  dialogue_ = std::move(next);
+  turn.begins_context = !behind.has_value();
+  return behind ? options_->chat->following(*behind, answer) : options_->chat->opening(dialogue_);
+}
+
 // A dialogue that cannot be read ends its game: what another program says is no fault of the run.
-Expected<void> EnvironmentState::ask_dialogue(EnvTurn& turn) {
-  turn.begins_context = true;
-  auto ids = [&]() -> Expected<std::vector<int32_t>> {
-    COHORT_ASSIGN(const tasks::WrittenDialogue dialogue, tasks::read_dialogue(turn.observation));
-    return options_->chat->opening(dialogue);
-  }();
+Expected<void> EnvironmentState::ask_dialogue(EnvTurn& turn, std::string_view answer) {
+  auto ids = read(turn, answer);
   if (ids) {
     turn.prompt = std::move(*ids);
     return {};
   }
   failure_ = "plugin_error: " + ids.error().detail;
+  turn.begins_context = true;
   COHORT_ASSIGN(const tasks::WrittenDialogue nothing, tasks::read_dialogue(""));
   COHORT_ASSIGN(turn.prompt, options_->chat->opening(nothing));
   return {};
@@ -55,6 +62,7 @@ Expected<void> EnvironmentState::ask_dialogue(EnvTurn& turn) {
 Expected<EnvTurn> EnvironmentState::on_reset(uint64_t seed) {
   turn_ = 0;
   failure_.clear();
+  dialogue_ = {};
   is_over_ = false;
   played_.clear();
   if (const uint64_t count = world_->seed_count(); count > 0 && seed >= count)
@@ -65,7 +73,7 @@ Expected<EnvTurn> EnvironmentState::on_reset(uint64_t seed) {
   wait.end();
   observation_ = turn.observation;
   if (options_->writes_dialogues) {
-    COHORT_TRY(ask_dialogue(turn));
+    COHORT_TRY(ask_dialogue(turn, ""));
     return turn;
   }
   if (options_->step_prompt) {
@@ -85,11 +93,12 @@ Expected<EnvTurn> EnvironmentState::on_reset(uint64_t seed) {
 
 Expected<EnvTurn> EnvironmentState::on_act(std::string_view response) {
   if (is_over_) return Error{Errc::protocol, "action for a game that is over or was never reset"};
-  if (options_->writes_dialogues) response = options_->chat->without_end(response);
+  const std::string_view told =
+      options_->writes_dialogues ? options_->chat->without_end(response) : response;
   EnvTurn turn;
   Wait wait({WaitLevel::role, "a game", "a step of its environment", "its next observation"});
   tasks::StepResult result;
-  if (failure_.empty()) result = world_->step(response);
+  if (failure_.empty()) result = world_->step(told);
   wait.end();
   const bool is_action = result.messages.empty();  // else tools have answered
   if (is_action) ++turn_;
@@ -105,7 +114,7 @@ Expected<EnvTurn> EnvironmentState::on_act(std::string_view response) {
   turn.is_success = result.is_success;
   turn.stop_reason = result.stop_reason;
   turn.metrics = std::move(result.metrics);
-  if (!turn.is_done && options_->writes_dialogues) COHORT_TRY(ask_dialogue(turn));
+  if (!turn.is_done && options_->writes_dialogues) COHORT_TRY(ask_dialogue(turn, response));
   if (!failure_.empty()) {
     is_over_ = turn.is_done = true;
     turn.stop_reason = failure_;

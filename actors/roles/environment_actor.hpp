@@ -12,6 +12,7 @@
 
 #include "actors/roles/role_handles.hpp"
 #include "runtime/tasks/chat_format.hpp"
+#include "runtime/tasks/dialogue_text.hpp"
 #include "runtime/tasks/frozen_lake.hpp"
 #include "runtime/tasks/prompt.hpp"
 #include "runtime/tasks/step_prompt.hpp"
@@ -57,13 +58,15 @@ class EnvironmentState {
   tasks::PromptFields fields(std::string_view observation, std::string_view event) const;
   std::string instructions() const;
   Expected<void> ask_anew(EnvTurn& turn) const;
-  Expected<void> ask_dialogue(EnvTurn& turn);
+  Expected<void> ask_dialogue(EnvTurn& turn, std::string_view answer);
+  Expected<std::vector<int32_t>> read(EnvTurn& turn, std::string_view answer);
   std::shared_ptr<const EnvironmentOptions> options_;
   std::unique_ptr<tasks::Environment> world_;
   bool is_over_ = true;
   int turn_ = 0;                           // answers given
   std::vector<tasks::PlayedTurn> played_;  // of step_prompt
   std::string observation_;                // before the next answer
+  tasks::WrittenDialogue dialogue_;        // that the next answer goes on from
   std::string failure_;                    // of a dialogue that cannot be read
 };
 

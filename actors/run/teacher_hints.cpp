@@ -94,7 +94,7 @@ Expected<std::shared_ptr<const TeacherHints>> TeacherHints::open(
   const config::OpdSection& x = config.opd;
   auto text = tasks::TextTemplate::create(x.teacher_template, k_fields);
   if (!text) return Error{Errc::config, "opsd_teacher_template: " + text.error().detail};
-  const int64_t room = config.sequence_length - config.response_length;
+  const int64_t room = config.sequence_length - config.actor_infer.generating_args.max_new_tokens;
   const Writer writer(prompts, tokenizer, *text, static_cast<size_t>(std::max<int64_t>(room, 0)),
                       x.solution_tokens > 0 ? static_cast<size_t>(x.solution_tokens)
                                             : std::numeric_limits<size_t>::max());

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -55,6 +56,27 @@ Expected<WrittenDialogue> read_dialogue(std::string_view text) {
   if (told.contains("tools") && told["tools"].is_array() && !told["tools"].empty())
     dialogue.tools = std::move(told["tools"]);
   return dialogue;
+}
+
+std::optional<std::vector<ChatMessage>> messages_behind(const WrittenDialogue& last,
+                                                        std::string_view answer,
+                                                        const WrittenDialogue& next) {
+  const size_t known = last.messages.size();
+  if (known == 0 || next.messages.size() < known + 2 || next.tools != last.tools) return {};
+  if (!std::equal(last.messages.begin(), last.messages.end(), next.messages.begin())) return {};
+  const RowJson& said = next.messages[known];
+  const auto raw = said.find("said");
+  const bool is_answer = said["role"] == "assistant" &&
+                         (raw != said.end() ? *raw == answer : said["content"] == answer);
+  if (!is_answer) return {};
+  std::vector<ChatMessage> behind;
+  for (size_t i = known + 1; i < next.messages.size(); ++i)
+    behind.push_back({next.messages[i]["role"], next.messages[i]["content"]});
+  const bool is_one_turn = behind.size() == 1 || std::ranges::all_of(behind, [](const auto& x) {
+                             return x.role == "tool";
+                           });
+  if (!is_one_turn || behind.front().role == "assistant") return {};
+  return behind;
 }
 
 }  // namespace cohort::tasks

@@ -129,10 +129,9 @@ TEST(EnvironmentActor, ADialogueOfTheEnvironmentIsThePrompt) {
             "<|im_start|>user\nice<|im_end|>\n<|im_start|>assistant\n");
   auto next = game.on_act("cold<|im_end|>");  // the world is told the text, not how it ended
   ASSERT_TRUE(next) << next.error().detail;
-  EXPECT_TRUE(next->begins_context);
+  EXPECT_FALSE(next->begins_context) << "the dialogue goes on";
   EXPECT_EQ(bytes->decode(next->prompt),
-            bytes->decode(first->prompt) +
-                "cold<|im_end|>\n<|im_start|>user\nlake<|im_end|>\n<|im_start|>assistant\n");
+            "\n<|im_start|>user\nlake<|im_end|>\n<|im_start|>assistant\n");
   auto broken = game.on_act("\"");  // the agent's JSON breaks: its game ends, no other
   ASSERT_TRUE(broken) << broken.error().detail;
   EXPECT_TRUE(broken->is_done);

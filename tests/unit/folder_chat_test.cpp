@@ -205,6 +205,29 @@ TEST(FolderChat, ADialogueThatAnotherProgramWroteHasItsOwnToolsAndCalls) {
             std::string::npos);
 }
 
+TEST(DialogueText, OneThatGoesOnHasTheAnswerAndWhatFollowsIt) {
+  const auto of = [](const std::string& messages) {
+    return read_dialogue(R"({"messages": [{"role": "user", "content": "q"})" + messages + "]}")
+        .value();
+  };
+  const auto last = of("");
+  const std::string answer = R"(, {"role": "assistant", "content": "a"})";
+  const std::string user = R"(, {"role": "user", "content": "next"})";
+  const auto behind = messages_behind(last, "a", of(answer + user));
+  ASSERT_TRUE(behind);
+  EXPECT_EQ(*behind, (std::vector<ChatMessage>{{"user", "next"}}));
+  const std::string tool = R"(, {"role": "tool", "content": "4"})";
+  const std::string call = R"(, {"role": "assistant", "content": "", "said": "raw"})";
+  EXPECT_EQ(messages_behind(last, "raw", of(call + tool + tool))->size(), 2U);
+  for (const auto& next : {of(answer), of(user), of(call + user), of(answer + user + user),
+                           of(answer + answer), of(answer + tool + user)})
+    EXPECT_FALSE(messages_behind(last, "a", next)) << next.messages.dump();
+  EXPECT_FALSE(messages_behind({}, "a", of(answer + user)));
+  auto tools = of(answer + user);
+  tools.tools = {{{"type", "function"}}};
+  EXPECT_FALSE(messages_behind(last, "a", tools));
+}
+
 TEST(DialogueText, WhatIsNoDialogueIsNamed) {
   for (const auto& [text, why] :
        {std::pair{"[]", "a dialogue is"},

@@ -84,6 +84,7 @@ class AgentWorld:
             AgentWorld.worlds[self.key] = self
         self.events = queue.Queue()  # requests; then what run() gave, or raised
         self.pending = None
+        self.replies = []  # (message, what the policy said) of this episode
         played = threading.Thread(target=self.play, args=[AgentWorld.make_agent(), seed])
         played.daemon = True
         played.start()
@@ -118,7 +119,15 @@ class AgentWorld:
 
     def asked(self, request):
         self.pending = request
-        return request.body["messages"], {"tools": request.body.get("tools")}
+        return [self.told(one) for one in request.body["messages"]], {
+            "tools": request.body.get("tools")}
+
+    def told(self, message):
+        """Returns a message of the agent's; one that it had from here says what the policy said."""
+        for reply, said in self.replies:
+            if all(message.get(key) == reply.get(key) for key in ("role", "content", "tool_calls")):
+                return dict(message, said=said)
+        return message
 
     def step(self, answer):
         request, self.pending = self.pending, None
@@ -190,6 +199,7 @@ def ask_policy(key, body):
     message = {"role": "assistant", "content": text}
     if calls:
         message["tool_calls"] = calls
+        world.replies.append((message, request.answer))
     return 200, {
         "id": "chatcmpl-%d" % key, "object": "chat.completion", "created": int(time.time()),
         "model": body.get("model") or "policy",
