@@ -46,8 +46,8 @@ Expected<void> check_output(const compute::TurnOutput& output, uint64_t version)
   return {};
 }
 
-/// Returns whether a prompt that is asked anew begins with all of the last context. It is a dialogue
-/// that grows: the policy goes on in it, and one sequence trains instead of two.
+/// Returns whether a prompt that is asked anew begins with all of the last context. It is a
+/// dialogue that grows: the policy goes on in it, and one sequence trains instead of two.
 bool goes_on(std::span<const int32_t> context, std::span<const int32_t> prompt) {
   return !context.empty() && prompt.size() > context.size() &&
          std::ranges::equal(context, prompt.first(context.size()));

@@ -1,6 +1,6 @@
 #pragma once
-/// An observation that is a whole dialogue: an environment, or an agent of another program, says all
-/// that the policy is to read, as OpenAI's chat completions take it: {"messages": [{"role",
+/// An observation that is a whole dialogue: an environment, or an agent of another program, says
+/// all that the policy is to read, as OpenAI's chat completions take it: {"messages": [{"role",
 /// "content", "tool_calls", …}, …], "tools": [schema, …]}. Pure; any thread.
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -23,8 +23,8 @@ struct WrittenDialogue {
 Expected<WrittenDialogue> read_dialogue(std::string_view text);
 
 /// Returns the messages behind the answer where `next` is `last`, the answer, and they: a dialogue
-/// that goes on. They are one message, or several of role tool. An assistant's message is the answer
-/// if its content is, or its key "said", by which a server tells what it has read calls out of.
+/// that goes on. They are one message, or several of role tool. An assistant's message is the
+/// answer if its content is, or its key "said", by which a server tells what it read calls out of.
 std::optional<std::vector<ChatMessage>> messages_behind(const WrittenDialogue& last,
                                                         std::string_view answer,
                                                         const WrittenDialogue& next);

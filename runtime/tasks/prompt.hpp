@@ -24,8 +24,8 @@ struct PromptOptions {
   bool shows_instructions = true;  // the environment's instructions in the first turn
 };
 
-/// What an agent_template may show. {suffix}, as ROLL has it, shows nothing: what a world adds to an
-/// observation is its last line.
+/// What an agent_template may show. {suffix}, as ROLL has it, shows nothing: what a world adds to
+/// an observation is its last line.
 inline constexpr std::array<std::string_view, 6> k_placeholders{
     "turn_idx", "observation", "actions_left", "max_response_length", "event", "suffix"};
 

@@ -216,7 +216,8 @@ TEST(Dialogues, AWorldMayWriteThemItself) {
   PluginSpec spec = agent_spec(folder.write("native.py", R"(class World:
     def reset(self, seed):
         tools = [{"type": "function", "function": {"name": "look"}}]
-        return [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}], {"tools": tools}
+        asked = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
+        return asked, {"tools": tools}
     def step(self, answer):
         return [{"role": "user", "content": answer}], 1.0, answer == "end", {}
 )"));

@@ -161,8 +161,8 @@ TEST_F(TrajReplay, TurnsThatAreAskedAnewAreProvedOverCardsAndKills) {
   expect_equal(replay(test::run_folder(resumed)), "replay: 4 of 4 steps equal");
 }
 
-// An agent's requests are turns: what it asked is recorded, and a request that goes on from the last
-// one goes on in its context.
+// An agent's requests are turns: what it asked is recorded, and a request that goes on from the
+// last one goes on in its context.
 TEST_F(TrajReplay, TheRunOfAnAgentIsProved) {
   const std::string root = std::getenv("COHORT_SOURCE_DIR");
   const std::vector<std::string> model = test::small_model();

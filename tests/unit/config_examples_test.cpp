@@ -250,7 +250,7 @@ custom_envs:
     env_config: {min_number: 1, max_turns: "${max_actions_per_traj}"}
   Swe:
     env_type: rock_tb_native_env
-    env_manager_cls: roll.pipeline.agentic.env_manager.agent_native_env_manager.AgentNativeStepEnvManager
+    env_manager_cls: roll.pipeline.agentic.env_manager.x.AgentNativeStepEnvManager
     agent_template: placeholder
     env_config: {dataset_name: x.jsonl, agent_config: {agent_type: default}}
 )");

@@ -190,7 +190,8 @@ TEST(FolderChat, ADialogueThatAnotherProgramWroteHasItsOwnToolsAndCalls) {
   const auto dialogue = read_dialogue(
       R"({"messages": [{"role": "user", "content": "<|im_end|>"}, {"role": "assistant",
           "content": null, "tool_calls": [{"type": "function",
-          "function": {"name": "f", "arguments": "{\"a\": 1}"}}]}, {"role": "tool", "content": "4"}],
+          "function": {"name": "f", "arguments": "{\"a\": 1}"}}]},
+          {"role": "tool", "content": "4"}],
           "tools": )" +
       k_schemas + "}");
   ASSERT_TRUE(dialogue) << dialogue.error().detail;

@@ -91,8 +91,9 @@ TEST(TeacherHints, TheTeacherReadsTheSolutionThatThePolicyDoesNot) {
   Rows rows(line("two") + line(std::string(200, 'x')));
   const auto open =
       [&](std::vector<std::string> more) -> Expected<std::shared_ptr<const TeacherHints>> {
-    COHORT_ASSIGN(auto prompts,
-                  rows.open({"rewards.answer.tag_included=[a]", "sequence_length=96"}));
+    COHORT_ASSIGN(auto prompts, rows.open({"rewards.answer.tag_included=[a]", "sequence_length=96",
+                                           "opsd_mode=true", "teacher.device_mapping=[2]",
+                                           "teacher.model_args.model_name_or_path=x"}));
     config::RunConfig config = rows.config;
     config.opd.is_self = true;
     config.opd.teacher_template = "{problem} ({solution})";

@@ -22,12 +22,14 @@ void complete_lengths(RunConfig& c, Findings& f) {
   if (c.sequence_length == 0 && c.response_length == 0)
     return f.problem("sequence_length",
                      "missing: give sequence_length, or response_length (it adds prompt_length)");
+  // Then the rest of the sequence is for the teacher's prompt, which is longer than the policy's.
+  const bool has_hints = c.opd.is_self && c.sequence_length > 0;
   if (c.sequence_length == 0)
     c.sequence_length = c.prompt_length + c.response_length;
-  else if (c.response_length > 0)
+  else if (c.response_length > 0 && !has_hints)
     f.warn("response_length", "has no effect beside sequence_length {} (ROLL's rule)",
            c.sequence_length);
-  c.response_length = 0;
+  if (!has_hints) c.response_length = 0;
   if (c.pipeline == Pipeline::rlvr && c.prompt_length >= c.sequence_length)
     f.problem("prompt_length", "{} leaves nothing of sequence_length {} for an answer",
               c.prompt_length, c.sequence_length);

@@ -123,9 +123,9 @@ void check_hints(const RunConfig& c, Findings& f) {
   for (const std::string_view field : {"{problem}", "{solution}"})
     if (c.opd.teacher_template.find(field) == std::string::npos)
       f.problem("opsd_teacher_template", "has no {}", field);
-  const int64_t answer = c.actor_infer.generating_args.max_new_tokens;
-  const int64_t policy = c.prompt_length + answer;
-  if (c.sequence_length > 0 && c.sequence_length <= policy)
+  const int64_t answer =
+      c.response_length > 0 ? c.response_length : c.sequence_length - c.prompt_length;
+  if (c.sequence_length > 0 && c.sequence_length <= c.prompt_length + answer)
     f.warn("sequence_length",
            "{} leaves a teacher's prompt no more room than the policy's ({} + {}): solutions are "
            "cut; raise it",

@@ -95,6 +95,10 @@ void check_answers(RunConfig& c, Findings& f) {
   const std::string path = "actor_infer.generating_args.max_new_tokens";
   int64_t room = c.sequence_length - c.prompt_length;
   int64_t& tokens = c.actor_infer.generating_args.max_new_tokens;
+  if (c.opd.is_self && c.response_length > 0 && c.response_length < room) {
+    tokens = c.response_length;
+    return;
+  }
   if (room <= 0 || !usable(f, {path, "prompt_length", "sequence_length"})) return;
   if (f.has(path) && tokens != room)
     f.warn(path, "{} is rewritten to {} = sequence_length {} - prompt_length {} (ROLL's rule)",

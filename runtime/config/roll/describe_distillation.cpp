@@ -24,7 +24,10 @@ void describe_opd(Visitor& v, OpdSection& x) {
          "The teacher reads the row's solution, too (on-policy self-distillation, where its folder "
          "is the policy's start); is_pure_opd, unless use_opd."},
         x.is_self);
-  if (x.is_self || !v.is_writing()) {
+  const OpdSection plain;
+  const bool is_told = x.is_self || x.solution_key != plain.solution_key ||
+                       x.teacher_template != plain.teacher_template || x.solution_tokens != 0;
+  if (is_told || !v.is_writing()) {
     v.key({"opsd_solution_key", "teacher", "opsd_mode: column with the solution."}, x.solution_key);
     v.key({"opsd_teacher_template", "teacher",
            "opsd_mode: the user's message that the teacher reads, with {problem} and {solution}."},

@@ -139,11 +139,8 @@ void describe_environment(Visitor& v, EnvTemplate& e) {
              e.env_type, e.env_type_name);
   v.nullable_text(
       {"env_manager_cls", "environments",
-       "ROLL's class that plays it. TrajEnvManager: a dialogue that grows; StepEnvManager "
-       "and StepConcatEnvManager: each turn is asked anew, and a sample of its own; "
-       "AgentNativeStepEnvManager: the environment writes each turn's dialogue; ProxyEnvManager: "
-       "an "
-       "agent does, which asks a server."},
+       "ROLL's class: TrajEnvManager (or none), StepEnvManager, StepConcatEnvManager, "
+       "AgentNativeStepEnvManager, ProxyEnvManager; docs/environments.md says what each asks."},
       e.env_manager_cls);
   v.nullable_text({"agent_runner_cls", "environments",
                    "ProxyEnvManager: ROLL's class, or yours, whose run_job(seed) plays an episode; "

@@ -263,9 +263,9 @@ void add_manager(const std::string& name, const EnvManagerConfig& m, List& list)
               fmt::format("{} is not built in; use policy", m.llm_proxy_type));
 }
 
-/// Returns the tools of a world of GEM that it cannot have: a server is asked by search alone, where
-/// the world's sandbox has a network. It has one for that tool, unless programs of the policy run in
-/// it, too.
+/// Returns the tools of a world of GEM that it cannot have: a server is asked by search alone,
+/// where the world's sandbox has a network. It has one for that tool, unless programs of the policy
+/// run in it, too.
 std::vector<std::string> tools_out_of_reach(const EnvTemplate& environment) {
   std::vector<std::string> names;
   const auto wrapper = parse_yaml(environment.tool_wrapper, "tool_wrapper");  // JSON is YAML
