@@ -147,7 +147,7 @@ TEST(Agents, WhatBreaksCostsOneEpisode) {
             return float(ask(base_url, str(bad)) is not None)
         return ask(base_url, "well")["message"]["content"]
 )")));
-  spec.timeout_s = 2;
+  spec.timeout_s = 4;
   auto source = opened(spec);
   ASSERT_TRUE(source);
   auto healthy = source->make();
@@ -163,7 +163,7 @@ TEST(Agents, WhatBreaksCostsOneEpisode) {
   auto late = source->make();
   late->reset(3);
   const tasks::StepResult step = late->step("x");
-  EXPECT_NE(step.stop_reason.find("neither asked nor ended for 1.8 s"), std::string::npos)
+  EXPECT_NE(step.stop_reason.find("neither asked nor ended for 3.6 s"), std::string::npos)
       << step.stop_reason;
   auto wrong = source->make();
   EXPECT_EQ(last_of(wrong->reset(4)), "[400, 400, 400, 400, 410]");
