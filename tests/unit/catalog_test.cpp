@@ -42,7 +42,7 @@ TEST(Catalog, ADialectHasItsOwnNames) {
 
 TEST(Catalog, SaysWhatIsBuiltAndWhatItNeeds) {
   EXPECT_EQ(built_names(entries(EnvType{})),
-            "frozen_lake, sokoban, roll_math, roll_code, roll_qa, game:, plugin");
+            "frozen_lake, sokoban, roll_math, roll_code, roll_qa, game:, plugin, webshop");
   EXPECT_TRUE(entry(AdvEstimator::gae).has(need::critic));
   EXPECT_TRUE(entry(AdvEstimator::dr_grpo).has(need::groups | need::constant_length));
   EXPECT_FALSE(entry(AdvEstimator::grpo).has(need::own_baseline));
