@@ -46,13 +46,6 @@ Expected<void> check_output(const compute::TurnOutput& output, uint64_t version)
   return {};
 }
 
-/// Returns whether a prompt that is asked anew begins with all of the last context. It is a
-/// dialogue that grows: the policy goes on in it, and one sequence trains instead of two.
-bool goes_on(std::span<const int32_t> context, std::span<const int32_t> prompt) {
-  return !context.empty() && prompt.size() > context.size() &&
-         std::ranges::equal(context, prompt.first(context.size()));
-}
-
 }  // namespace
 
 /// Returns how many tokens may follow its context with the open prompt, 0 or less for none: of the
@@ -71,17 +64,11 @@ AnswerBounds RolloutState::bounds_of(const std::string& tag) const {
 
 void RolloutState::begin_turn(const Place& at, const EnvTurn& turn) {
   Episode& episode = *at.episode;
-  const std::vector<int32_t>& tokens = episode.trajectory.tokens;
-  const auto context = std::span(tokens).subspan(episode.context_begin);
-  size_t known = 0;  // tokens of the prompt that the policy has read, or sampled
-  if (turn.begins_context && goes_on(context, turn.prompt)) {
-    known = context.size();
-  } else if (turn.begins_context) {
+  if (turn.begins_context) {
     leave_engine(at);
-    episode.context_begin = tokens.size();
+    episode.context_begin = episode.trajectory.tokens.size();
   }
-  episode.prompt_tokens.assign(turn.prompt.begin() + static_cast<ptrdiff_t>(known),
-                               turn.prompt.end());
+  episode.prompt_tokens = turn.prompt;
   if (room_for(episode) < 1)  // ROLL: the unanswered turn is dropped
     return finish_episode(at, "length", false);
   episode.observation = turn.observation;

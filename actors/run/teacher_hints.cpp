@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/tasks/data_row.hpp"
 #include "runtime/tasks/row_json.hpp"
 #include "runtime/tasks/text_template.hpp"
 
@@ -17,18 +18,13 @@ namespace {
 
 constexpr std::array<std::string_view, 2> k_fields{"problem", "solution"};
 
-/// Columns of which a dataset makes a row's worked answer (Sample::answer).
-bool is_answer_column(std::string_view key) {
-  return key == "answer" || key == "response" || key == "solution" || key == "extra_info.answer";
-}
-
 Expected<std::string> solution_of(const tasks::Sample& row, const std::string& key) {
   if (!row.columns.empty()) {
     COHORT_ASSIGN(const tasks::RowJson columns, tasks::json_of(row.columns));
     const tasks::RowJson* found = tasks::column(columns, key);
     if (found != nullptr && found->is_string()) return found->get<std::string>();
   }
-  if (is_answer_column(key) && !row.answer.empty()) return row.answer;
+  if (tasks::is_answer_column(key) && !row.answer.empty()) return row.answer;
   return Error{Errc::config,
                fmt::format("{}: no text in column '{}', the teacher's solution (opsd_solution_key)",
                            row.id, key)};

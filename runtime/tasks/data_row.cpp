@@ -17,6 +17,8 @@ using Json = RowJson;
 constexpr double k_exact_max = 9007199254740992.0;  // 2^53: above it a number may have been rounded
 constexpr std::array<std::string_view, 4> k_roles{"system", "user", "assistant", "tool"};
 constexpr std::array<const char*, 3> k_media{"images", "videos", "audios"};
+constexpr std::array<const char*, 3> k_answer_columns{"answer", "response", "solution"};
+constexpr std::string_view k_extra_answer = "extra_info.answer";
 
 /// Text as it is, numbers as they are written, lists and objects as JSON.
 Expected<std::string> text_of(const Json& value, std::string_view name) {
@@ -105,9 +107,9 @@ Expected<std::string> read_answer(const Json& row, const DatasetOptions& options
     return value ? text_of(*value, options.answer_key) : Expected<std::string>(std::string());
   }
   if (const Json* extra = column(row, "extra_info"); extra && extra->is_object()) {
-    if (const Json* value = column(*extra, "answer")) return text_of(*value, "extra_info.answer");
+    if (const Json* value = column(*extra, "answer")) return text_of(*value, k_extra_answer);
   }
-  for (const char* name : {"answer", "response", "solution"}) {
+  for (const char* name : k_answer_columns) {
     if (const Json* value = column(row, name)) return text_of(*value, name);
   }
   return std::string();
@@ -163,6 +165,11 @@ Expected<Sample> read_row(std::string_view line, const DatasetOptions& options) 
   COHORT_TRY(split_answer(sample));
   sample.columns = columns_of(std::move(row), used_column);
   return sample;
+}
+
+bool is_answer_column(std::string_view name) {
+  return name == k_extra_answer ||
+         std::ranges::find(k_answer_columns, name) != k_answer_columns.end();
 }
 
 }  // namespace cohort::tasks

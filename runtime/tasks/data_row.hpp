@@ -10,4 +10,7 @@ namespace cohort::tasks {
 /// form, without file and line.
 Expected<Sample> read_row(std::string_view line, const DatasetOptions& options);
 
+/// Returns whether read_row makes Sample::answer of this column where no answer_key is given.
+bool is_answer_column(std::string_view name);
+
 }  // namespace cohort::tasks
