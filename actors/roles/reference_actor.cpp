@@ -107,13 +107,13 @@ class ReferenceState {
     double start = now_seconds();
     COHORT_ASSIGN(arrival_, compute::allocate_host(engine_->weight_bytes()));
     std::span<std::byte> flat(arrival_.get(), engine_->weight_bytes());
-    COHORT_ASSIGN(publish::PublishReport report, wait_for([&](publish::OnEnd on_end) {
-                    options_.exchange->accept(
-                        command.version,
-                        target_of(options_.exchange->model(), engine_->layout(),
-                                  tensor::size_of(engine_->config().dtype), flat),
-                        std::move(on_end));
-                  }));
+    COHORT_ASSIGN(
+        publish::PublishReport report, wait_for([&](publish::OnEnd on_end) {
+          options_.exchange->accept(
+              command.version,
+              target_of(engine_->layout(), tensor::size_of(engine_->config().dtype), flat),
+              std::move(on_end));
+        }));
     CardReply reply = reply_to(command);
     reply.checksum = report.sum;
     reply.bytes_moved = report.received_bytes;

@@ -60,9 +60,7 @@ caf::result<CardReply> RolloutState::on_arrival_asked(const CardCommand& command
   auto promise = self_->make_response_promise<CardReply>();
   arriving_ = {command, promise, now_seconds()};
   options_.exchange->accept(
-      command.version,
-      target_of(options_.exchange->model(), std::move(arrival->layout), arrival->element_bytes,
-                arrival_),
+      command.version, target_of(std::move(arrival->layout), arrival->element_bytes, arrival_),
       [address = RolloutActor{self_}](Expected<publish::PublishReport> report) {
         caf::anon_send(address, std::make_shared<Arrival::element_type>(std::move(report)));
       });

@@ -145,8 +145,7 @@ class TrainWorkerState {
     }
     COHORT_TRY(failpoint::check("publish.offer"));
     COHORT_ASSIGN(publish::PublishReport report, wait_for([&](publish::OnEnd on_end) {
-                    exchange->second->offer(command.version,
-                                            source_of(exchange->second->model(), *engine_),
+                    exchange->second->offer(command.version, source_of(*engine_),
                                             std::move(on_end));
                   }));
     for (const publish::ShardSum& shard : report.sent_to)

@@ -44,7 +44,6 @@ class WeightExchange {
   WeightExchange(const WeightExchange&) = delete;
   WeightExchange& operator=(const WeightExchange&) = delete;
 
-  const plan::ModelTensors& model() const { return options_.plan->model; }
   /// The train engine's side of `version`. What `source` names must stay as it is until `on_end`.
   /// Errors come through `on_end` too, which may be called before this returns.
   void offer(uint64_t version, publish::Source source, publish::OnEnd on_end);

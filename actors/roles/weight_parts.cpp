@@ -2,29 +2,59 @@
 
 #include <algorithm>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/check.hpp"
 
 namespace cohort::actors {
-FamilyTensors tensors_of(const plan::ModelTensors& model, const compute::ParameterLayout& layout,
-                         const publish::PartName& part) {
-  const bool is_in_layers = model.tensors[part.family].where == plan::TensorSpec::Where::layers;
-  const int64_t layer = is_in_layers ? static_cast<int64_t>(part.layer) : -1;
-  const auto is_of_part = [&](const compute::ParameterSpec& spec) {
-    return spec.family == part.family && spec.layer == layer &&
-           (spec.expert < 0 || spec.expert == static_cast<int64_t>(part.expert));
-  };
-  const auto first = std::ranges::find_if(layout.specs, is_of_part);
-  const auto end = std::find_if_not(first, layout.specs.end(), is_of_part);
-  COHORT_CHECK(first != end, "weights: the plan's model has more tensors than the engine's");
-  return {static_cast<size_t>(first - layout.specs.begin()), static_cast<size_t>(end - first)};
+namespace {
+
+/// The tensors of a layout that one family is in one layer: gate and up are one family.
+struct PartTensors {
+  publish::PartName name;
+  size_t first = 0, count = 0;  // of ParameterLayout::specs
+};
+
+auto key_of(const publish::PartName& name) {
+  return std::tuple(name.layer, name.family, name.expert);
 }
+
+/// Every part of a layout by its name. A model with routed experts has tens of thousands, and a
+/// publish asks for each.
+class PartIndex {
+ public:
+  explicit PartIndex(const compute::ParameterLayout& layout) {
+    for (size_t i = 0; i < layout.specs.size(); ++i) {
+      const compute::ParameterSpec& spec = layout.specs[i];
+      const publish::PartName name{spec.family,
+                                   static_cast<uint64_t>(std::max<int64_t>(spec.layer, 0)),
+                                   static_cast<uint32_t>(std::max<int64_t>(spec.expert, 0))};
+      if (parts_.empty() || !(parts_.back().name == name)) parts_.push_back({name, i, 0});
+      ++parts_.back().count;
+    }
+    std::ranges::sort(parts_, {}, [](const PartTensors& part) { return key_of(part.name); });
+  }
+
+  /// Aborts for a part outside the layout.
+  const PartTensors& at(const publish::PartName& name) const {
+    const auto found = std::ranges::lower_bound(
+        parts_, key_of(name), {}, [](const PartTensors& part) { return key_of(part.name); });
+    COHORT_CHECK(found != parts_.end() && found->name == name,
+                 "weights: the plan's model has more tensors than the engine's");
+    return *found;
+  }
+
+ private:
+  std::vector<PartTensors> parts_;
+};
+
+}  // namespace
 
 // The pieces of a family lie side by side: fused groups have no gap (LAYOUT-2), and a rank's cut
 // goes through the group as a whole (ZERO-1).
-publish::Source source_of(const plan::ModelTensors& model, const compute::TrainEngine& engine) {
+publish::Source source_of(const compute::TrainEngine& engine) {
   const compute::ParameterLayout& layout = engine.layout();
   auto held = std::make_shared<std::vector<std::span<const std::byte>>>(layout.specs.size());
   size_t spec = 0;  // shards come in the layout's order, and may be of thousands of experts
@@ -33,8 +63,8 @@ publish::Source source_of(const plan::ModelTensors& model, const compute::TrainE
     COHORT_CHECK(spec < layout.specs.size(), "weights: a shard of no tensor of its layout");
     (*held)[spec] = shard.bytes;
   }
-  return [&model, &layout, held](const publish::PartName& part) {
-    FamilyTensors tensors = tensors_of(model, layout, part);
+  return [index = std::make_shared<const PartIndex>(layout), held](const publish::PartName& part) {
+    const PartTensors& tensors = index->at(part);
     std::span<const std::byte> joined;
     for (size_t i = tensors.first; i < tensors.first + tensors.count; ++i) {
       std::span<const std::byte> piece = (*held)[i];
@@ -47,13 +77,18 @@ publish::Source source_of(const plan::ModelTensors& model, const compute::TrainE
   };
 }
 
-publish::Target target_of(const plan::ModelTensors& model, compute::ParameterLayout layout,
-                          size_t element_bytes, std::span<std::byte> flat) {
-  auto kept = std::make_shared<const compute::ParameterLayout>(std::move(layout));
-  return [&model, kept, element_bytes, flat](const publish::PartName& part) {
-    FamilyTensors tensors = tensors_of(model, *kept, part);
-    const compute::ParameterSpec& last = kept->specs[tensors.first + tensors.count - 1];
-    auto begin = static_cast<size_t>(kept->specs[tensors.first].offset);
+publish::Target target_of(compute::ParameterLayout layout, size_t element_bytes,
+                          std::span<std::byte> flat) {
+  struct Kept {
+    compute::ParameterLayout layout;
+    PartIndex index;
+  };
+  PartIndex index(layout);
+  auto kept = std::make_shared<const Kept>(std::move(layout), std::move(index));
+  return [kept, element_bytes, flat](const publish::PartName& part) {
+    const PartTensors& tensors = kept->index.at(part);
+    const compute::ParameterSpec& last = kept->layout.specs[tensors.first + tensors.count - 1];
+    auto begin = static_cast<size_t>(kept->layout.specs[tensors.first].offset);
     auto end = static_cast<size_t>(last.offset + last.count);
     return flat.subspan(begin * element_bytes, (end - begin) * element_bytes);
   };

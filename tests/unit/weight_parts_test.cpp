@@ -45,7 +45,7 @@ void expect_covered(const plan::ModelTensors& tensors, const compute::ParameterL
   std::vector<std::byte> flat(static_cast<size_t>(part.total_elements) * sizeof(float));
   for (uint32_t rank = 0; rank < layout.tp; ++rank) {
     publish::PartTable table(shards, CardId{rank});
-    auto resolved = table.resolve(target_of(tensors, part, sizeof(float), flat));
+    auto resolved = table.resolve(target_of(part, sizeof(float), flat));
     ASSERT_TRUE(resolved) << resolved.error().detail;
     std::map<const std::byte*, uint64_t> spans;
     for (const auto& each : table.parts()) spans[table.at(each.name)] = each.bytes;
@@ -86,10 +86,10 @@ TEST_P(Offers, OfATrainEngineAreTheTensorsOfThatName) {
   options.model = models()[GetParam()];
   tests::TrainRig rig(options);
   const plan::ModelTensors tensors = plan::reshard_tensors_of(options.model, sizeof(float));
-  const publish::Source source = source_of(tensors, *rig.engine);
+  const publish::Source source = source_of(*rig.engine);
   const std::vector<std::byte> flat = tests::flat_weights(*rig.engine);
   std::vector<std::byte> copy(flat.size());
-  const publish::Target target = target_of(tensors, rig.engine->layout(), sizeof(float), copy);
+  const publish::Target target = target_of(rig.engine->layout(), sizeof(float), copy);
   for (uint32_t family = 0; family < tensors.tensors.size(); ++family) {
     const plan::Interval layers = plan::family_layers(tensors.tensors[family]);
     for (uint64_t layer = layers.begin; layer < layers.end; ++layer)
@@ -116,7 +116,7 @@ void expect_ranks_offer_their_experts(const std::optional<model::LoraShape>& lor
   layout.ranks = test::consecutive_cards(layout.dp);
   const plan::Shards shards(tensors, layout);
   tests::TrainRig whole(options);
-  const publish::Source all = source_of(tensors, *whole.engine);
+  const publish::Source all = source_of(*whole.engine);
   auto rendezvous = compute::Rendezvous::in_process();
   tests::on_threads(4, [&](int rank) {
     auto group = compute::Collectives::join(tests::group_options(rank, 4, "g", rendezvous)).value();
@@ -124,7 +124,7 @@ void expect_ranks_offer_their_experts(const std::optional<model::LoraShape>& lor
     mine.zero.group = group.get();
     mine.zero.expert_ways = 2;
     tests::TrainRig rig(mine);
-    const publish::Source source = source_of(tensors, *rig.engine);
+    const publish::Source source = source_of(*rig.engine);
     publish::PartTable table(shards, CardId{static_cast<uint32_t>(rank)});
     const auto resolved = table.resolve(source, 1);
     ASSERT_TRUE(resolved) << resolved.error().detail;
