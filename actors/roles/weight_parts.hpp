@@ -1,8 +1,8 @@
 #pragma once
 /// Where the weights of an engine lie, as runtime/publish asks for them: families of the reshard
-/// plan's model (plan::reshard_tensors_of) against the tensors of a ParameterLayout, whose `family` is
-/// the index there. Pure functions over addresses; what they return refers to the engine's buffers,
-/// which outlive it.
+/// plan's model (plan::reshard_tensors_of), which ParameterSpec::family counts, against the tensors
+/// of a ParameterLayout. Pure functions over addresses; what they return refers to the engine's
+/// buffers, which outlive it.
 #include <cstddef>
 #include <span>
 
