@@ -91,10 +91,11 @@ Expected<EnvTurn> EnvironmentState::on_reset(uint64_t seed) {
   return turn;
 }
 
-Expected<EnvTurn> EnvironmentState::on_act(std::string_view response) {
+Expected<EnvTurn> EnvironmentState::on_act(const tasks::PolicyAnswer& answer) {
   if (is_over_) return Error{Errc::protocol, "action for a game that is over or was never reset"};
-  const std::string_view told =
-      options_->writes_dialogues ? options_->chat->without_end(response) : response;
+  const std::string& response = answer.text;
+  tasks::PolicyAnswer told = answer;
+  if (options_->writes_dialogues) told.text = options_->chat->without_end(response);
   EnvTurn turn;
   Wait wait({WaitLevel::role, "a game", "a step of its environment", "its next observation"});
   tasks::StepResult result;
@@ -121,9 +122,9 @@ Expected<EnvTurn> EnvironmentState::on_act(std::string_view response) {
   }
   if (turn.is_done || options_->writes_dialogues) return turn;
   if (is_action && options_->step_prompt) {
-    const std::string_view answer = options_->chat->without_end(response);
+    const std::string_view said = options_->chat->without_end(response);
     played_.push_back({std::exchange(observation_, turn.observation),
-                       result.action.empty() ? std::string(answer) : result.action});
+                       result.action.empty() ? std::string(said) : result.action});
     COHORT_TRY(ask_anew(turn));
     return turn;
   }
@@ -174,8 +175,8 @@ EnvironmentActor::behavior_type environment(
       [state](reset_atom, uint64_t request, uint64_t seed) {
         return answer(request, state->on_reset(seed));
       },
-      [state](act_atom, uint64_t request, const std::string& response) {
-        return answer(request, state->on_act(response));
+      [state](act_atom, uint64_t request, const tasks::PolicyAnswer& said) {
+        return answer(request, state->on_act(said));
       },
       [state](play_atom, uint64_t request, uint64_t seed, double expert_fraction,
               uint64_t rng_key) {

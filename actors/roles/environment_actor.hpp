@@ -51,7 +51,7 @@ class EnvironmentState {
   static inline const char* name = "environment";
   Expected<void> configure(std::shared_ptr<const EnvironmentOptions> options);
   Expected<EnvTurn> on_reset(uint64_t seed);
-  Expected<EnvTurn> on_act(std::string_view response);
+  Expected<EnvTurn> on_act(const tasks::PolicyAnswer& answer);
   Expected<Transcript> on_play(uint64_t seed, double expert_fraction, uint64_t rng_key);
 
  private:

@@ -13,6 +13,7 @@
 #include "runtime/compute/generate/generation_engine.hpp"
 #include "runtime/proto/trajectory.hpp"
 #include "runtime/publish/member.hpp"
+#include "runtime/tasks/text_environment.hpp"
 #include "runtime/transport/link.hpp"
 
 namespace cohort::actors {
@@ -65,5 +66,6 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::TrajectoryBatch)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::TurnOutputs)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::Arrival)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::ScoredBatch)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::tasks::PolicyAnswer)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::EnvTurn)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::Transcript)

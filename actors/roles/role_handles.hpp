@@ -21,14 +21,14 @@ using PlacementActor = caf::typed_actor<
     caf::reacts_to<control::back_atom, control::CardsBack>,
     caf::reacts_to<control::watch_atom, uint64_t>>;
 
-///   (reset, request, seed) -> EnvTurn; (act, request, response) -> EnvTurn;
+///   (reset, request, seed) -> EnvTurn; (act, request, answer) -> EnvTurn;
 ///   (play, request, seed, expert_fraction, rng_key) -> Transcript. Failures are in the answer's
 ///   `error`.
 /// The rollout sends without a request: a timer per turn would cost more than the turn. The answer
 /// comes as a message of its own, and one watchdog per lease bounds the wait.
 using EnvironmentActor = caf::typed_actor<
     caf::replies_to<control::reset_atom, uint64_t, uint64_t>::with<EnvTurn>,
-    caf::replies_to<control::act_atom, uint64_t, std::string>::with<EnvTurn>,
+    caf::replies_to<control::act_atom, uint64_t, tasks::PolicyAnswer>::with<EnvTurn>,
     caf::replies_to<control::play_atom, uint64_t, uint64_t, double, uint64_t>::with<Transcript>>;
 
 ///   (record, trajectories) -> count; (record, type, json) -> true; (flush) -> true | io (full

@@ -170,6 +170,7 @@ class RolloutState {
   std::optional<plan::NextSpan> next_span_of(const Episode& episode) const;
   bool needs_served_policy() const;
   void commit_if_due();
+  tasks::PolicyAnswer counted(const Episode& episode, const compute::TurnOutput& output) const;
   void append_answer(Episode& episode, const compute::TurnOutput& output);
   static void note_answered(Episode& episode, const EnvTurn& turn);
   void finish_episode(const Place& at, std::string stop_reason, bool is_success);

@@ -166,11 +166,28 @@ void RolloutState::end_turn(const Place& at, compute::TurnOutput output) {
   episode.answered += output.tokens.size();
   if (failpoint::hit("rollout.drift", episode.trajectory.key.group))
     for (float& logp : output.logp) logp -= 1;
+  tasks::PolicyAnswer answer = counted(episode, output);
   append_answer(episode, output);
   at.lease->response_tokens += output.tokens.size();
   episode.env_asked = now_seconds();
-  self_->send(episode.environment, act_atom_v, request_id(at.number, at.slot),
-              episode.trajectory.turns.back().response);
+  answer.text = episode.trajectory.turns.back().response;
+  self_->send(episode.environment, act_atom_v, request_id(at.number, at.slot), std::move(answer));
+}
+
+/// Returns what is counted of an answer that is not appended yet. Whether a limit cut it follows
+/// from its tokens alone, as of one that a checkpoint brought back.
+tasks::PolicyAnswer RolloutState::counted(const Episode& episode,
+                                          const compute::TurnOutput& output) const {
+  const proto::Trajectory& t = episode.trajectory;
+  tasks::PolicyAnswer answer;
+  answer.prompt_tokens =
+      static_cast<uint32_t>(t.tokens.size() - episode.context_begin + episode.prompt_tokens.size());
+  answer.tokens = static_cast<uint32_t>(output.tokens.size());
+  const int limit = answer_limit(bounds_of(t.tag), room_for(episode), 0);
+  answer.is_cut =
+      output.tokens.size() >= static_cast<size_t>(limit) &&
+      std::ranges::find(options_.stop_ids, output.tokens.back()) == options_.stop_ids.end();
+  return answer;
 }
 
 void RolloutState::append_answer(Episode& episode, const compute::TurnOutput& output) {

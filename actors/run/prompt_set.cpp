@@ -84,14 +84,14 @@ class PromptWorld final : public tasks::Environment {
     scripted_ = 0;
     return prompts_->text(row_);
   }
-  tasks::StepResult step(std::string_view response) override {
+  tasks::StepResult step(const tasks::PolicyAnswer& answer) override {
     is_over_ = true;
     tasks::StepResult result;
     result.is_done = true;
-    const bool is_ended = prompts_->chat().is_ended(response);
-    const bool is_cut = tasks::has_stop_string(response, prompts_->stop_strings());
-    result.is_valid = result.is_effective = is_ended || is_cut;
-    result.stop_reason = is_ended ? "answered" : is_cut ? "stop_string" : "length";
+    const bool is_ended = prompts_->chat().is_ended(answer.text);
+    const bool is_stopped = tasks::has_stop_string(answer.text, prompts_->stop_strings());
+    result.is_valid = result.is_effective = is_ended || is_stopped;
+    result.stop_reason = is_ended ? "answered" : is_stopped ? "stop_string" : "length";
     return result;
   }
   std::string instructions() const override { return ""; }

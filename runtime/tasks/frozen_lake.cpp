@@ -75,8 +75,8 @@ std::string FrozenLake::instructions() const {
          std::string(config_.is_slippery ? "; the ice may turn a move to either side." : ".");
 }
 
-StepResult FrozenLake::step(std::string_view response_text) {
-  std::optional<size_t> index = parser_.parse(response_text);
+StepResult FrozenLake::step(const PolicyAnswer& answer) {
+  std::optional<size_t> index = parser_.parse(answer.text);
   return play(index ? std::optional(static_cast<Action>(*index)) : std::nullopt);
 }
 

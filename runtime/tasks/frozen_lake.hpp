@@ -36,7 +36,7 @@ class FrozenLake final : public Environment {
   static Expected<std::unique_ptr<FrozenLake>> create(const FrozenLakeConfig& config);
 
   std::string reset(uint64_t seed) override;
-  StepResult step(std::string_view response_text) override;
+  StepResult step(const PolicyAnswer& answer) override;
   std::string instructions() const override;
   int actions_left() const override { return config_.max_steps - book_.turns; }
   EpisodeMetrics metrics() const override { return book_.metrics(); }

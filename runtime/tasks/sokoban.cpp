@@ -132,8 +132,8 @@ std::string Sokoban::instructions() const {
   return text + ".\nActions: Up, Down, Left, Right. One action a turn.";
 }
 
-StepResult Sokoban::step(std::string_view response_text) {
-  std::optional<size_t> index = parser_.parse(response_text);
+StepResult Sokoban::step(const PolicyAnswer& answer) {
+  std::optional<size_t> index = parser_.parse(answer.text);
   return play(index ? std::optional(static_cast<SokobanMove>(*index)) : std::nullopt);
 }
 

@@ -46,7 +46,7 @@ class Sokoban final : public Environment {
   static Expected<std::unique_ptr<Sokoban>> create(const SokobanConfig& config);
 
   std::string reset(uint64_t seed) override;
-  StepResult step(std::string_view response_text) override;
+  StepResult step(const PolicyAnswer& answer) override;
   std::string instructions() const override;
   std::string shown() const override { return "#_O√XPS pushed solved"; }  // glyphs, and events
   int actions_left() const override { return config_.max_steps - book_.turns; }

@@ -4,6 +4,7 @@
 /// to one thread. TASK-1: the same (seed, answers) give the same observations, rewards and stop
 /// reason, in any process. TASK-2: nothing may be asked of an environment after it answered
 /// is_done, until the next reset.
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -19,6 +20,18 @@
 namespace cohort::tasks {
 
 using EpisodeMetrics = std::vector<std::pair<std::string, double>>;
+
+/// What the policy said, in a turn.
+struct PolicyAnswer {
+  PolicyAnswer() = default;
+  template <std::convertible_to<std::string_view> Text>
+  PolicyAnswer(const Text& said) : text(std::string_view(said)) {}  // NOLINT: a text is one
+
+  std::string text;
+  uint32_t prompt_tokens = 0;  // that the policy has read in front of it; 0: nobody counted
+  uint32_t tokens = 0;
+  bool is_cut = false;  // at a limit of tokens
+};
 
 /// The effect of one answer.
 struct StepResult {
@@ -47,7 +60,7 @@ class Environment {
   /// Starts the episode of `seed` and returns its first observation.
   virtual std::string reset(uint64_t seed) = 0;
   /// Reads the action out of the model's answer and plays it.
-  virtual StepResult step(std::string_view response_text) = 0;
+  virtual StepResult step(const PolicyAnswer& answer) = 0;
   /// Returns the rules, the legend of symbols and the list of actions, as the first user message
   /// shows them.
   virtual std::string instructions() const = 0;

@@ -111,7 +111,13 @@ TEST(Agents, CallsOfToolsAndStreamsHaveOpenAisForm) {
                                        "messages": [{"role": "user", "content": "stream"}]})
         assert said.endswith("data: [DONE]\n\n"), said
         chunk = json.loads(said.split("\n\n")[0][len("data: "):])
-        ask(base_url, chunk["choices"][0]["delta"]["content"])
+        assert '"usage"' not in said, said
+        three = ask(base_url, chunk["choices"][0]["delta"]["content"])
+        assert three["finish_reason"] == "length", three
+        more = {"stream": True, "stream_options": {"include_usage": True}}
+        status, said = post(base_url, {"messages": [{"role": "user", "content": "count"}], **more})
+        usage = json.loads(said.split("\n\n")[2][len("data: "):])["usage"]
+        assert usage == {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}, usage
         return 0.5, {"metrics": {"turns": 4}}
 )"))));
   ASSERT_TRUE(source);
@@ -124,7 +130,13 @@ TEST(Agents, CallsOfToolsAndStreamsHaveOpenAisForm) {
   EXPECT_EQ(last_of(world->step(call).observation), R"(add{"a": 1})");
   EXPECT_EQ(last_of(world->step("two").observation), "stream");
   EXPECT_EQ(last_of(world->step("three").observation), "three");
-  const tasks::StepResult end = world->step("four");
+  tasks::PolicyAnswer cut("four");
+  cut.is_cut = true;
+  EXPECT_EQ(last_of(world->step(cut).observation), "count");
+  tasks::PolicyAnswer counted("five");
+  counted.prompt_tokens = 7;
+  counted.tokens = 2;
+  const tasks::StepResult end = world->step(counted);
   EXPECT_TRUE(end.is_done);
   EXPECT_FALSE(end.is_success);
   EXPECT_FLOAT_EQ(end.reward, 0.5);

@@ -99,11 +99,11 @@ class Writer final : public tasks::Environment {
   std::string reset(uint64_t seed) override {
     return seed == 1 ? R"({"messages": [{"role": "user", "content": "ice"}]})" : "no dialogue";
   }
-  tasks::StepResult step(std::string_view response) override {
+  tasks::StepResult step(const tasks::PolicyAnswer& answer) override {
     tasks::StepResult result;
     result.observation =
         R"({"messages": [{"role": "user", "content": "ice"}, {"role": "assistant", "content": ")" +
-        std::string(response) + R"("}, {"role": "user", "content": "lake"}]})";
+        answer.text + R"("}, {"role": "user", "content": "lake"}]})";
     return result;
   }
   std::string instructions() const override { return ""; }

@@ -286,9 +286,11 @@ class Growing final : public tasks::Environment {
     turn_ = 0;
     return dialogue(said_ = R"({"role": "user", "content": "Up"})");
   }
-  tasks::StepResult step(std::string_view response) override {
+  explicit Growing(std::vector<tasks::PolicyAnswer>& told) : told_(told) {}
+  tasks::StepResult step(const tasks::PolicyAnswer& answer) override {
+    told_.push_back(answer);
     const std::string next = R"({"role": "user", "content": "Left"})";
-    said_ += R"(, {"role": "assistant", "content": ")" + std::string(response) + "\"}, " + next;
+    said_ += R"(, {"role": "assistant", "content": ")" + answer.text + "\"}, " + next;
     if (++turn_ % 3 == 0) said_ = next;
     tasks::StepResult result;
     result.observation = dialogue(said_);
@@ -303,17 +305,20 @@ class Growing final : public tasks::Environment {
   static std::string dialogue(const std::string& messages) {
     return "{\"messages\": [" + messages + "]}";
   }
+  std::vector<tasks::PolicyAnswer>& told_;
   std::string said_;
   int turn_ = 0;
 };
 
 TEST_F(RolloutActorTest, ADialogueThatGoesOnFromTheLastContextIsNoNewOne) {
   answer_ = tokenizer_->encode("<answer>Up</answer><|im_end|>").value();
-  start([](RolloutOptions& options) {
+  std::vector<tasks::PolicyAnswer> told;
+  start([&told, limit = static_cast<int>(answer_.size())](RolloutOptions& options) {
     EnvironmentOptions agent = *lake(4);
+    agent.max_response_length = limit;
     agent.prompt.reset();
-    agent.make = []() -> Expected<std::unique_ptr<tasks::Environment>> {
-      return std::unique_ptr<tasks::Environment>(std::make_unique<Growing>());
+    agent.make = [&told]() -> Expected<std::unique_ptr<tasks::Environment>> {
+      return std::unique_ptr<tasks::Environment>(std::make_unique<Growing>(told));
     };
     agent.writes_dialogues = true;
     options.environments["agent"] = std::make_shared<const EnvironmentOptions>(std::move(agent));
@@ -324,6 +329,7 @@ TEST_F(RolloutActorTest, ADialogueThatGoesOnFromTheLastContextIsNoNewOne) {
   for (uint32_t turn = 0; turn < 4; ++turn) {
     const uint64_t id = engine_->in_flight().at(0);
     kept.push_back(engine_->turn_of(id).kept_tokens);
+    if (turn == 2) answer_.back() = answer_.front();  // no end, at the limit of tokens
     engine_->answer(id);
     scheduler_.run();
   }
@@ -336,6 +342,12 @@ TEST_F(RolloutActorTest, ADialogueThatGoesOnFromTheLastContextIsNoNewOne) {
   EXPECT_EQ(turns[3].context_begin, turns[2].response_end) << "asked anew";
   EXPECT_EQ(kept[1], turns[0].response_end) << "the engine has what was said";
   EXPECT_EQ(kept[3], 0U);
+  ASSERT_EQ(told.size(), 4U);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(told[i].prompt_tokens, turns[i].response_begin - turns[i].context_begin);
+    EXPECT_EQ(told[i].tokens, answer_.size());
+    EXPECT_EQ(told[i].is_cut, i >= 2) << i;
+  }
 }
 
 TEST_F(RolloutActorTest, ACancelEndsItsLeaseAndNoOther) {

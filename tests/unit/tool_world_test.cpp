@@ -61,7 +61,7 @@ class Counter final : public Environment {
     answers_ = 0;
     return "go";
   }
-  StepResult step(std::string_view) override {
+  StepResult step(const PolicyAnswer&) override {
     StepResult result;
     result.reward = 1;
     result.is_done = ++answers_ == 3;

@@ -35,7 +35,7 @@ class Seat {
     return call(Op::reset, reset_payload(world, seed));
   }
 
-  Expected<World> step(uint64_t world, std::string_view answer, uint64_t life) {
+  Expected<World> step(uint64_t world, const tasks::PolicyAnswer& answer, uint64_t life) {
     std::lock_guard lock(mutex_);
     if (life != life_ || !worker_)
       return Error{Errc::closed, "the child that held this episode has died"};
@@ -99,7 +99,7 @@ class PluginWorld final : public tasks::Environment {
   ~PluginWorld() override { leave(); }
 
   std::string reset(uint64_t seed) override;
-  tasks::StepResult step(std::string_view response_text) override;
+  tasks::StepResult step(const tasks::PolicyAnswer& answer) override;
   std::string instructions() const override { return instructions_; }
   std::string_view initial_event() const override { return event_; }
   int actions_left() const override { return actions_left_; }
@@ -204,10 +204,10 @@ std::string PluginWorld::reset(uint64_t seed) {
   return std::move(world->step.observation);
 }
 
-tasks::StepResult PluginWorld::step(std::string_view response_text) {
+tasks::StepResult PluginWorld::step(const tasks::PolicyAnswer& answer) {
   if (!failure_.empty()) return broken(failure_);
   if (!seat_) return broken("was not reset");
-  auto world = seat_->step(id_, response_text, life_);
+  auto world = seat_->step(id_, answer, life_);
   if (!world) {
     failure_ = world.error().detail;
     return broken(failure_);

@@ -223,10 +223,13 @@ std::string reset_payload(uint64_t world, uint64_t seed) {
   return out.take();
 }
 
-std::string step_payload(uint64_t world, std::string_view answer) {
+std::string step_payload(uint64_t world, const tasks::PolicyAnswer& answer) {
   Writer out;
   out.number(world);
-  out.raw(answer);
+  out.number(answer.prompt_tokens);
+  out.number(answer.tokens);
+  out.number(static_cast<uint8_t>(answer.is_cut));
+  out.raw(answer.text);
   return out.take();
 }
 
@@ -241,7 +244,12 @@ Expected<WorldCall> read_world_call(Op op, std::string_view payload) {
   WorldCall call;
   call.world = in.number<uint64_t>();
   if (op == Op::reset) call.seed = in.number<uint64_t>();
-  if (op == Op::step) call.answer = in.rest();
+  if (op == Op::step) {
+    call.answer.prompt_tokens = in.number<uint32_t>();
+    call.answer.tokens = in.number<uint32_t>();
+    call.answer.is_cut = in.number<uint8_t>() != 0;
+    call.answer.text = in.rest();
+  }
   if (!in.is_whole()) return garbage("a call");
   return call;
 }

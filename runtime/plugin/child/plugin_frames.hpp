@@ -84,7 +84,7 @@ std::string results_payload(const Results& results);
 std::string world_payload(const World& world);
 std::string failure_payload(const Failure& failure);
 std::string reset_payload(uint64_t world, uint64_t seed);
-std::string step_payload(uint64_t world, std::string_view answer);
+std::string step_payload(uint64_t world, const tasks::PolicyAnswer& answer);
 std::string close_payload(uint64_t world);
 
 Expected<std::vector<tasks::RewardRow>> read_rows(std::string_view payload);
@@ -94,7 +94,7 @@ Expected<Failure> read_failure(std::string_view payload);
 struct WorldCall {
   uint64_t world = 0;
   uint64_t seed = 0;
-  std::string answer;
+  tasks::PolicyAnswer answer;
 };
 Expected<WorldCall> read_world_call(Op op, std::string_view payload);
 

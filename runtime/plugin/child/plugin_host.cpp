@@ -145,7 +145,7 @@ class Host {
     if (!world) {
       COHORT_ASSIGN(world, environments_->make());
     }
-    auto found = op == Op::reset ? world->reset(call.seed) : world->step(call.answer);
+    auto found = op == Op::reset ? world->reset(call.seed) : world->step(call.answer.text);
     if (!found) return found.error();
     pipe_.write(frame.number, Answer::world, world_payload(*found));
     return {};

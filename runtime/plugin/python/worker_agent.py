@@ -62,9 +62,10 @@ class Request:
         self.body = body
         self.is_answered = threading.Event()
         self.answer = None  # None: the episode is over
+        self.facts = None  # tokens in front of the answer, its own, whether a limit cut it
 
-    def reply(self, answer):
-        self.answer = answer
+    def reply(self, answer, facts=None):
+        self.answer, self.facts = answer, facts
         self.is_answered.set()
 
 
@@ -131,7 +132,7 @@ class AgentWorld:
 
     def step(self, answer):
         request, self.pending = self.pending, None
-        request.reply(answer)
+        request.reply(answer, plugin.answer_facts)
         event = self.next_event()
         if isinstance(event, Request):
             messages, info = self.asked(event)
@@ -200,11 +201,14 @@ def ask_policy(key, body):
     if calls:
         message["tool_calls"] = calls
         world.replies.append((message, request.answer))
+    prompt_tokens, tokens, is_cut = request.facts
+    reason = "tool_calls" if calls else "length" if is_cut else "stop"
     return 200, {
         "id": "chatcmpl-%d" % key, "object": "chat.completion", "created": int(time.time()),
         "model": body.get("model") or "policy",
-        "choices": [{"index": 0, "message": message,
-                     "finish_reason": "tool_calls" if calls else "stop"}],
+        "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+        "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": tokens,
+                  "total_tokens": prompt_tokens + tokens},
     }
 
 
@@ -212,8 +216,9 @@ def failure(text):
     return {"error": {"message": text, "type": "invalid_request_error"}}
 
 
-def streamed(found):
+def streamed(found, has_usage):
     """Returns a whole answer as the events of one that is streamed."""
+    usage = found.pop("usage")
     choice = found["choices"][0]
     delta = dict(choice["message"])
     for i, call in enumerate(delta.get("tool_calls", ())):
@@ -221,6 +226,8 @@ def streamed(found):
     chunks = [{"index": 0, "delta": delta, "finish_reason": None},
               {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]
     lines = [dict(found, object="chat.completion.chunk", choices=[chunk]) for chunk in chunks]
+    if has_usage:
+        lines.append(dict(found, object="chat.completion.chunk", choices=[], usage=usage))
     return "".join("data: %s\n\n" % json.dumps(line) for line in lines) + "data: [DONE]\n\n"
 
 
@@ -260,7 +267,9 @@ def start_server():
                 return self.answer(400, json.dumps(failure("no JSON: %s" % error)))
             status, found = ask_policy(episode_key(self.path), body)
             if status == 200 and body.get("stream"):
-                return self.answer(200, streamed(found), "text/event-stream")
+                options = body.get("stream_options") or {}
+                return self.answer(200, streamed(found, options.get("include_usage")),
+                                   "text/event-stream")
             self.answer(status, json.dumps(found))
 
         def log_message(self, *_):

@@ -63,11 +63,12 @@ def reset(seq, payload):
 
 
 def step(seq, payload):
-    (world_id,) = struct.unpack_from("<Q", payload, 0)
+    head = struct.Struct("<QIIB")
+    world_id, *plugin.answer_facts = head.unpack_from(payload, 0)
     world = plugin.worlds.get(world_id)
     if world is None:
         raise Refusal("has no environment %d" % world_id)
-    found = finish(world.step(payload[8:].decode("utf-8", "replace")))
+    found = finish(world.step(payload[head.size:].decode("utf-8", "replace")))
     if not isinstance(found, tuple) or not 3 <= len(found) <= 5:
         raise Refusal("step gave %.60r, not (observation, reward, done[, info])" % (found,))
     observation, reward, is_done = found[:3]

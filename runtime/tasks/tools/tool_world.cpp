@@ -28,13 +28,13 @@ class ToolWorld final : public Environment {
     return inner_->reset(seed);
   }
 
-  StepResult step(std::string_view response) override {
+  StepResult step(const PolicyAnswer& answer) override {
     ++assistant_turns_;
     const std::vector<ToolCall> calls = read_tool_calls(
-        loop_->chat->without_end(response), loop_->format, loop_->chat->is_ended(response));
+        loop_->chat->without_end(answer.text), loop_->format, loop_->chat->is_ended(answer.text));
     StepResult result;
     if (calls.empty()) {
-      result = inner_->step(response);
+      result = inner_->step(answer);
     } else if (is_at_bound()) {
       result.is_done = true;
       result.is_valid = true;
