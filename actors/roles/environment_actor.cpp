@@ -91,15 +91,21 @@ Expected<EnvTurn> EnvironmentState::on_reset(uint64_t seed) {
   return turn;
 }
 
+// A world that writes dialogues is told the text, not how its turn ended.
+tasks::StepResult EnvironmentState::play(const tasks::PolicyAnswer& answer) {
+  if (!options_->writes_dialogues) return world_->step(answer);
+  tasks::PolicyAnswer told = answer;
+  told.text = options_->chat->without_end(answer.text);
+  return world_->step(told);
+}
+
 Expected<EnvTurn> EnvironmentState::on_act(const tasks::PolicyAnswer& answer) {
   if (is_over_) return Error{Errc::protocol, "action for a game that is over or was never reset"};
   const std::string& response = answer.text;
-  tasks::PolicyAnswer told = answer;
-  if (options_->writes_dialogues) told.text = options_->chat->without_end(response);
   EnvTurn turn;
   Wait wait({WaitLevel::role, "a game", "a step of its environment", "its next observation"});
   tasks::StepResult result;
-  if (failure_.empty()) result = world_->step(told);
+  if (failure_.empty()) result = play(answer);
   wait.end();
   const bool is_action = result.messages.empty();  // else tools have answered
   if (is_action) ++turn_;

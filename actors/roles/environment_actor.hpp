@@ -57,6 +57,7 @@ class EnvironmentState {
  private:
   tasks::PromptFields fields(std::string_view observation, std::string_view event) const;
   std::string instructions() const;
+  tasks::StepResult play(const tasks::PolicyAnswer& answer);
   Expected<void> ask_anew(EnvTurn& turn) const;
   Expected<void> ask_dialogue(EnvTurn& turn, std::string_view answer);
   Expected<std::vector<int32_t>> read(EnvTurn& turn, std::string_view answer);

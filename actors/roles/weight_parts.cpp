@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -17,10 +16,6 @@ struct PartTensors {
   size_t first = 0, count = 0;  // of ParameterLayout::specs
 };
 
-auto key_of(const publish::PartName& name) {
-  return std::tuple(name.layer, name.family, name.expert);
-}
-
 /// Every part of a layout by its name. A model with routed experts has tens of thousands, and a
 /// publish asks for each.
 class PartIndex {
@@ -31,16 +26,15 @@ class PartIndex {
       const publish::PartName name{spec.family,
                                    static_cast<uint64_t>(std::max<int64_t>(spec.layer, 0)),
                                    static_cast<uint32_t>(std::max<int64_t>(spec.expert, 0))};
-      if (parts_.empty() || !(parts_.back().name == name)) parts_.push_back({name, i, 0});
+      if (parts_.empty() || parts_.back().name != name) parts_.push_back({name, i, 0});
       ++parts_.back().count;
     }
-    std::ranges::sort(parts_, {}, [](const PartTensors& part) { return key_of(part.name); });
+    std::ranges::sort(parts_, {}, &PartTensors::name);
   }
 
   /// Aborts for a part outside the layout.
   const PartTensors& at(const publish::PartName& name) const {
-    const auto found = std::ranges::lower_bound(
-        parts_, key_of(name), {}, [](const PartTensors& part) { return key_of(part.name); });
+    const auto found = std::ranges::lower_bound(parts_, name, {}, &PartTensors::name);
     COHORT_CHECK(found != parts_.end() && found->name == name,
                  "weights: the plan's model has more tensors than the engine's");
     return *found;

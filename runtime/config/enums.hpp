@@ -81,7 +81,7 @@ enum class ToolType : uint8_t { python, plugin };
 constexpr std::string_view names_of(ToolType) { return "python plugin"; }
 enum class ModelDtype : uint8_t { fp32, bf16, fp16 };
 constexpr std::string_view names_of(ModelDtype) { return "fp32 bf16 fp16"; }
-/// What a run says of a trained role in fp16: f32 has all of its values, and needs no loss scale.
+/// Both dialects give this warning to a trained role in fp16: an engine computes it in f32.
 inline constexpr std::string_view k_half_as_single =
     "fp16 computes in fp32, which has all of its values and needs no loss scale, and takes twice "
     "the memory; bf16 takes what fp16 does";

@@ -4,6 +4,7 @@
 /// expert. Value types. A Source or Target is called at the begin of each publish, on the member's
 /// thread, once for each part that the layout gives the card; its memory must stay in place, and a
 /// source unchanged, until that publish has ended.
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,7 +23,7 @@ struct PartName {
   uint32_t family = 0;  // index of ModelTensors::tensors
   uint64_t layer = 0;   // of the model; 0 for a family at an end of it
   uint32_t expert = 0;  // of the model; 0 for a family without experts
-  bool operator==(const PartName&) const = default;
+  auto operator<=>(const PartName&) const = default;
 };
 
 using Source = std::function<std::span<const std::byte>(const PartName&)>;

@@ -16,7 +16,7 @@ Error refused(size_t number, std::string_view what) {
   return {Errc::invalid_argument, fmt::format("message {} of a dialogue {}", number, what)};
 }
 
-/// Returns what a message says: a text, nothing, or a list of parts.
+/// Returns the text of a message, which a program gives as one, as null, or as a list of parts.
 Expected<std::string> content_of(const RowJson& message, size_t number) {
   const auto found = message.find("content");
   if (found == message.end() || found->is_null()) return std::string();

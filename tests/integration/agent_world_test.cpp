@@ -370,6 +370,18 @@ TEST(PackageWorlds, WhatLacksIsNamed) {
             "pythonpath: no folder '/no/such'");
 }
 
+TEST(PackageWorlds, AStepMayTakeAsLongAsTheProgramsInIt) {
+  PluginSpec spec;
+  const double bare = spec.timeout_s;
+  const GemWorld world{
+      .env_id = "shop",
+      .tool_wrapper =
+          R"({"tool_configs": [{"tool_id": "python_code", "tool_args": {"timeout": 3}}]})",
+      .modules = {"mine"}};
+  ASSERT_TRUE(plugin::fill_gem_spec(world, spec));
+  EXPECT_DOUBLE_EQ(spec.timeout_s, bare + 2 * 3) << "GEM may run a program twice";
+}
+
 TEST(AgentRunners, AskTheServerAndGiveTheirScore) {
   Packages packages;
   const GemWorld world{.env_id = "rocknative",

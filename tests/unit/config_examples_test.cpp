@@ -271,21 +271,25 @@ custom_envs:
   EXPECT_TRUE(has(c.notes, "model_name", "reads it nowhere"));
 }
 
-TEST(RollExamples, WorldsOfGemTakeTheirOwnKeysAndTools) {
-  const std::string text = R"(
-defaults: [../config/traj_envs_gem_math@_here_, ../config/traj_envs_gem_qa@_here_]
+/// A run of one environment, Tag, without its entry.
+const std::string k_one_tag = R"(
 rollout_batch_size: 8
 sequence_length: 2048
 adv_estimator: grpo
 init_kl_coef: 0
 eval_steps: 0
 pretrain: Qwen/Qwen3-0.6B
-math_agent_template: "{observation}\nWrite '\\boxed{{answer}}'."
 actor_train:
   training_args: {per_device_train_batch_size: 8, lr_scheduler_type: constant}
   device_mapping: [0]
 actor_infer: {generating_args: {max_new_tokens: 128, top_p: 1, top_k: 0}, device_mapping: [1]}
 train_env_manager: {num_env_groups: 1, group_size: 8, tags: [Tag], num_groups_partition: [1]}
+)";
+
+TEST(RollExamples, WorldsOfGemTakeTheirOwnKeysAndTools) {
+  const std::string text = k_one_tag + R"(
+defaults: [../config/traj_envs_gem_math@_here_, ../config/traj_envs_gem_qa@_here_]
+math_agent_template: "{observation}\nWrite '\\boxed{{answer}}'."
 custom_envs:
   Tag: ${gem_math.dapo_17k_with_python_code}
   Search: ${gem_qa.HotpotQA_with_search}
@@ -315,19 +319,8 @@ custom_envs:
 TEST(RollExamples, AgentsActBehindTheProxyManager) {
   const std::string proxy = "roll.pipeline.agentic.env_manager.proxy_env_manager.ProxyEnvManager";
   const auto with = [&](const std::string& entry) {
-    return load_text(R"(
+    return load_text(k_one_tag + R"(
 defaults: [../config/traj_envs@_here_]
-rollout_batch_size: 8
-sequence_length: 2048
-adv_estimator: grpo
-init_kl_coef: 0
-eval_steps: 0
-pretrain: Qwen/Qwen3-0.6B
-actor_train:
-  training_args: {per_device_train_batch_size: 8, lr_scheduler_type: constant}
-  device_mapping: [0]
-actor_infer: {generating_args: {max_new_tokens: 128, top_p: 1, top_k: 0}, device_mapping: [1]}
-train_env_manager: {num_env_groups: 1, group_size: 8, tags: [Tag], num_groups_partition: [1]}
 env_manager_cls: )" + proxy +
                          "\n" + entry,
                      "x.yaml", {});

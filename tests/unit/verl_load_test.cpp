@@ -235,6 +235,15 @@ TEST(VerlLoad, PoolsApartWithoutHybridEngine) {
   EXPECT_EQ(apart.derived.infer_replicas, 4);
 }
 
+TEST(VerlLoad, HalfPrecisionComputesInSingle) {
+  const std::string key = "actor_rollout_ref.actor.fsdp_config.dtype";
+  const RunConfig run = loaded(quickstart({key + "=float16"}));
+  EXPECT_TRUE(not_built(run).empty());
+  const auto warned = std::ranges::find(run.warnings, key, &Note::key);
+  ASSERT_NE(warned, run.warnings.end());
+  EXPECT_NE(warned->text.find("computes in fp32"), std::string::npos) << warned->text;
+}
+
 // verl pushes every k steps, and has then started k (1 + t) steps; here each step is pushed.
 TEST(VerlLoad, FullyAsyncKeysBecomeADepth) {  // docs/async.md
   const auto pools = [](const std::string& threshold, const std::string& trigger,

@@ -74,6 +74,7 @@ Expected<void> fill_gem_spec(const GemWorld& world, PluginSpec& spec) {
   }
   // Programs of the policy would have the network of a search, too: there the user says so.
   if (has_tool(wrapper, "search") && !has_tool(wrapper, "python_code")) spec.has_network = true;
+  spec.timeout_s += tool_seconds(wrapper);
   nlohmann::ordered_json own{{"env_id", world.env_id}};
   if (!world.agent_runner.empty()) {
     COHORT_ASSIGN(own["entry"], object_of(world.entry, "custom_envs entry"));
@@ -83,7 +84,6 @@ Expected<void> fill_gem_spec(const GemWorld& world, PluginSpec& spec) {
     own["modules"] = world.modules;
     spec.plugin = k_package;
   } else {
-    spec.timeout_s += tool_seconds(wrapper);
     spec.plugin = k_gem;
   }
   COHORT_ASSIGN(own["pythonpath"], readable_folders(world.pythonpath, spec));

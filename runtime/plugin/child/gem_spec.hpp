@@ -31,9 +31,9 @@ struct GemWorld {
 
 /// Fills what the world decides: plugin and config; a dataset_name that is a file or folder of this
 /// host becomes readable, and so do the folders of pythonpath; a world that searches and runs no
-/// programs has a network; a step may take longer by what its
-/// programs may run (GEM runs one a second time with imports before it). Returns Errc::config for a
-/// text that is no JSON object, and for a folder that is not there.
+/// programs has a network; a step may take longer by what its programs may run (GEM runs one a
+/// second time with imports before it). Returns Errc::config for a text that is no JSON object, and
+/// for a folder that is not there.
 Expected<void> fill_gem_spec(const GemWorld& world, PluginSpec& spec);
 
 }  // namespace cohort::plugin

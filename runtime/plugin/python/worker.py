@@ -235,6 +235,7 @@ class Plugin:
     schema = None  # of a tool
     output_max = 0  # bytes of a tool's answer
     is_dialogue = False  # an observation is a dialogue, which the policy reads as it is
+    answer_facts = (0, 0, 0)  # of this step: tokens before the answer, its own, is it cut
 
 
 plugin = Plugin()

@@ -166,13 +166,11 @@ class RunnerAgent:
 
 
 def load_runner(_, request):
-    import importlib
-
     args = plugin.args
     sys.path[:0] = args.get("pythonpath") or []
     module, _, name = args["agent_runner"].rpartition(".")
     import_all([module])
-    RunnerAgent.runner_class = getattr(importlib.import_module(module), name, None)
+    RunnerAgent.runner_class = getattr(sys.modules[module], name, None)
     if RunnerAgent.runner_class is None:
         raise Refusal("agent_runner_cls: module %s has no class %s" % (module, name))
     RunnerAgent.entry = dict(args.get("entry") or {}, config=args.get("env_config") or {})
