@@ -7,7 +7,17 @@
 #include <fstream>
 #include <system_error>
 
+#include "runtime/base/text.hpp"
+
 namespace cohort {
+namespace {
+
+Error unreadable(const std::filesystem::path& path, int reason) {
+  return Error{reason == ENOENT ? Errc::not_found : Errc::io,
+               path.string() + ": " + std::strerror(reason)};
+}
+
+}  // namespace
 
 Expected<std::string> read_file(const std::filesystem::path& path, uintmax_t bytes_max) {
   const auto failed = [&](Errc code, const std::string& what) {
@@ -26,6 +36,20 @@ Expected<std::string> read_file(const std::filesystem::path& path, uintmax_t byt
   if (!file.read(text.data(), static_cast<std::streamsize>(size)))
     return failed(Errc::io, fmt::format("cannot be read: {}", std::strerror(errno)));
   return text;
+}
+
+Expected<void> for_each_line(const std::filesystem::path& path, const TakeLine& take) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return unreadable(path, errno);
+  uint64_t number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    if (!trim(line).empty()) COHORT_TRY(take(line, number));
+  }
+  // A folder can be opened, and fails here; as does a disk in the middle of the file.
+  if (file.bad()) return unreadable(path, errno);
+  return {};
 }
 
 }  // namespace cohort

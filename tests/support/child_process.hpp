@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,9 +28,12 @@ inline std::string binary(const std::string& name) {
   return (std::filesystem::exists(beside, failed) ? beside : here / "../bin" / name).string();
 }
 
+/// The bytes of a file, or those that could be read. A file of /proc may fail in the middle: its
+/// process has ended since it was opened (ESRCH), where an iterator over the file would throw.
 inline std::string slurp(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
 }
 
 /// A folder that goes away with the object.

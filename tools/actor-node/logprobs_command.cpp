@@ -1,12 +1,14 @@
 #include "tools/actor-node/logprobs_command.hpp"
 
 #include <cstdio>
-#include <fstream>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/outside_json.hpp"
+#include "runtime/base/read_file.hpp"
 #include "runtime/compute/model/language_model.hpp"
 
 namespace cohort {
@@ -20,7 +22,7 @@ Json of_labels(const std::vector<float>& values) {
   return values.size() == 1 ? Json(values.front()) : Json(values);
 }
 
-Expected<std::vector<int32_t>> read_ids(const std::string& line) {
+Expected<std::vector<int32_t>> read_ids(std::string_view line) {
   const Expected<Json> parsed = parse_outside_object<Json>(line);
   if (!parsed) return Error{Errc::config, "the row " + parsed.error().detail};
   const Json& row = *parsed;
@@ -38,7 +40,7 @@ Expected<std::vector<int32_t>> read_ids(const std::string& line) {
 }
 
 Expected<Json> answer(const LanguageModel& model, const LogprobsCommand& command,
-                      const std::string& line) {
+                      std::string_view line) {
   COHORT_ASSIGN(const std::vector<int32_t> ids, read_ids(line));
   Json out;
   if (model.config().head != model::HfConfig::Head::language) {
@@ -83,8 +85,9 @@ int logprobs_command(const LogprobsCommand& command) {
     std::fprintf(stderr, "error: %s\n", what.c_str());
     return 2;
   };
-  std::ifstream rows(command.rows);
-  if (!rows) return unusable(command.rows + ": cannot be opened");
+  // Before the model, which may take minutes to read.
+  if (std::error_code ignored; !std::filesystem::exists(command.rows, ignored))
+    return unusable(command.rows + ": no such file");
   const auto model = LanguageModel::open(
       {.folder = command.folder,
        .adapter = command.adapter,
@@ -93,9 +96,7 @@ int logprobs_command(const LogprobsCommand& command) {
   for (const std::string& notice : (*model)->notices())
     std::fprintf(stderr, "notice: %s\n", notice.c_str());
   bool has_error = false;
-  std::string line;
-  for (uint64_t number = 1; std::getline(rows, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+  const auto take = [&](std::string_view line, uint64_t number) -> Expected<void> {
     auto found = answer(**model, command, line);
     if (!found) {
       has_error = true;
@@ -104,7 +105,10 @@ int logprobs_command(const LogprobsCommand& command) {
     }
     std::printf("%s\n", found->dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
     std::fflush(stdout);
-  }
+    return {};
+  };
+  if (const auto read = for_each_line(command.rows, take); !read)
+    return unusable(read.error().detail);
   return has_error ? 1 : 0;
 }
 

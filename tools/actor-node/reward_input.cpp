@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <utility>
+
+#include "runtime/base/read_file.hpp"
 
 namespace cohort {
 namespace {
@@ -106,15 +107,12 @@ Expected<InputRow> read_input_row(std::string_view text, const std::string& file
 }
 
 Expected<std::vector<InputRow>> read_input_rows(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) return Error{Errc::not_found, fmt::format("{}: cannot be opened", path)};
   std::vector<InputRow> rows;
-  std::string text;
-  for (uint64_t line = 1; std::getline(in, text); ++line) {
-    if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
+  COHORT_TRY(for_each_line(path, [&](std::string_view text, uint64_t line) -> Expected<void> {
     COHORT_ASSIGN(InputRow row, read_input_row(text, path, line));
     rows.push_back(std::move(row));
-  }
+    return {};
+  }));
   if (rows.empty()) return Error{Errc::config, fmt::format("{}: has no rows", path)};
   return rows;
 }

@@ -19,6 +19,7 @@
 #include "runtime/base/host_name.hpp"
 #include "runtime/base/waits.hpp"
 #include "runtime/observe/flow_page.hpp"
+#include "runtime/observe/output_file.hpp"
 #include "runtime/observe/status_reading.hpp"
 #include "runtime/transport/link_book.hpp"
 
@@ -94,8 +95,9 @@ struct Told {
 
 /// None: the file goes at this moment, is of another version, or its process is gone.
 std::optional<Told> read_told(const fs::path& file) {
-  std::ifstream text(file);
-  const json read = json::parse(text, nullptr, false);
+  const Expected<std::string> text = observe::read_file(file);
+  if (!text) return std::nullopt;
+  const json read = json::parse(*text, nullptr, false);
   if (read.is_discarded()) return std::nullopt;
   try {
     Told told;

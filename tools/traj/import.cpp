@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/read_file.hpp"
 #include "runtime/stream/writer.hpp"
 #include "tools/traj/import_rows.hpp"
 #include "tools/traj/traj_commands.hpp"
@@ -14,12 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 
 Expected<ImportedRows> read_rows(const std::string& file, const std::string& run_id) {
-  std::ifstream in(file);
-  if (!in) return Error{Errc::not_found, file + ": cannot be opened"};
   ImportedRows rows(file, run_id);
-  std::string text;
-  for (uint64_t line = 1; std::getline(in, text); ++line)
-    if (text.find_first_not_of(" \t\r") != std::string::npos) COHORT_TRY(rows.add(text, line));
+  COHORT_TRY(for_each_line(
+      file, [&](std::string_view text, uint64_t line) { return rows.add(text, line); }));
   if (rows.trajectories().empty()) return Error{Errc::config, file + ": has no rows"};
   return rows;
 }

@@ -6,11 +6,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "runtime/base/read_file.hpp"
 #include "runtime/plugin/child/gem_spec.hpp"
 #include "runtime/plugin/code/code_scripts.hpp"
 
@@ -21,6 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* k_kinds[] = {"reward", "environment", "tool"};  // by PluginKind
 constexpr size_t k_max_source_bytes = size_t{8} << 20;
+constexpr size_t k_max_library_bytes = size_t{1} << 30;
 constexpr size_t k_frame_slack_bytes = size_t{64} << 10;  // for what is no output: a reason
 /// The worker comes through the pipe: lists of processes show this line and the plugin's path.
 constexpr const char* k_boot =
@@ -44,13 +44,6 @@ Expected<Named> named(std::string_view plugin) {
                                               found.path, fs::current_path(error).string())};
   found.path = path.string();
   return found;
-}
-
-Expected<std::string> content_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(in)), {});
-  if (!in.good() && !in.eof()) return Error{Errc::io, fmt::format("{}: cannot be read", path)};
-  return text;
 }
 
 Expected<nlohmann::json> options_of(const std::string& config) {
@@ -144,10 +137,7 @@ std::string load_text(const nlohmann::ordered_json& load) {
 
 Expected<PluginVersion> python_version(const PluginSpec& file, const Named& at) {
   COHORT_ASSIGN(nlohmann::json args, options_of(file.config));
-  COHORT_ASSIGN(std::string source, content_of(at.path));
-  if (source.size() > k_max_source_bytes)
-    return Error{Errc::config,
-                 fmt::format("{}: {} bytes are no source file", at.path, source.size())};
+  COHORT_ASSIGN(std::string source, read_file(at.path, k_max_source_bytes));
   PluginVersion version{.fingerprint = source, .launch = {}};
   COHORT_ASSIGN(version.launch, python_launch(file, at.path));
   version.launch.sandbox.readable.push_back(readable_of(at.path));
@@ -196,7 +186,7 @@ Expected<std::string> plugin_host() {
 
 Expected<PluginVersion> native_version(const PluginSpec& file, const Named& at) {
   COHORT_TRY(options_of(file.config));
-  COHORT_ASSIGN(std::string content, content_of(at.path));
+  COHORT_ASSIGN(std::string content, read_file(at.path, k_max_library_bytes));
   COHORT_ASSIGN(std::string host, plugin_host());
   PluginVersion version{.fingerprint = std::move(content), .launch = {}};
   SandboxOptions& sandbox = version.launch.sandbox;

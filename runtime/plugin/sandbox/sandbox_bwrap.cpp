@@ -12,7 +12,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 
 namespace cohort::plugin {
 namespace {
@@ -28,7 +27,8 @@ std::string first_existing(const std::vector<std::string>& paths) {
 
 std::string text_of(const std::string& path) {
   std::ifstream in(path);
-  std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::string text;
+  std::getline(in, text, '\0');
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return text;
 }

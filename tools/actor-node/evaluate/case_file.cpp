@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
 #include "runtime/base/outside_json.hpp"
+#include "runtime/observe/output_file.hpp"
 
 namespace cohort::evaluate {
 namespace {
@@ -55,20 +54,17 @@ std::string range_problem(const std::string& text, const std::string& what) {
 }  // namespace
 
 Expected<Json> read_cases(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return Error{Errc::io, path + ": cannot be opened"};
-  std::stringstream text;
-  text << file.rdbuf();
-  if (is_nested_deeper(text.str(), k_json_depth_max))
+  COHORT_ASSIGN(const std::string text, observe::read_file(path));
+  if (is_nested_deeper(text, k_json_depth_max))
     return Error{Errc::config, fmt::format("{}: more than {} arrays and objects in each other",
                                            path, k_json_depth_max)};
   Json root;
   try {
-    root = Json::parse(with_quoted_words(text.str()));
+    root = Json::parse(with_quoted_words(text));
   } catch (const Json::parse_error& e) {
     return Error{Errc::config, path + ": " + e.what()};
   } catch (const Json::exception& e) {
-    return Error{Errc::config, path + ": " + range_problem(text.str(), e.what())};
+    return Error{Errc::config, path + ": " + range_problem(text, e.what())};
   }
   if (root.is_object() && root.contains("cases")) root = Json(root["cases"]);
   if (!root.is_array())

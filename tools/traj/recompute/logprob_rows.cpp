@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
+
+#include "runtime/base/read_file.hpp"
 
 namespace cohort::traj {
 namespace {
@@ -46,23 +47,21 @@ Expected<std::vector<float>> read_column(const Json& row, const char* key,
 
 Expected<LogprobRows> read_logprobs(const std::string& path,
                                     const std::vector<proto::Trajectory>& trajectories) {
-  std::ifstream in(path);
-  if (!in) return Error{Errc::not_found, path + ": cannot be opened"};
   LogprobRows rows;
   size_t next = 0;
-  Place place{path, 0};
-  for (std::string text; std::getline(in, text);) {
-    ++place.line;
-    if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
+  const auto take = [&](std::string_view text, uint64_t line) -> Expected<void> {
+    const Place place{path, line};
     const Json row = Json::parse(text, nullptr, false);
     if (!row.is_object()) return place.fault("not a JSON object");
     if (next == trajectories.size())
       return place.fault(fmt::format("one row too many: the step has {} trajectories", next));
     const proto::Trajectory& t = trajectories[next++];
     COHORT_ASSIGN(rows.logp[t.key], read_column(row, "logprobs", t, place));
-    if (!row.contains("entropy")) continue;
+    if (!row.contains("entropy")) return {};
     COHORT_ASSIGN(rows.entropy[t.key], read_column(row, "entropy", t, place));
-  }
+    return {};
+  };
+  COHORT_TRY(for_each_line(path, take));
   if (next != trajectories.size())
     return Error{Errc::config, fmt::format("{}: {} rows; the step has {} trajectories", path, next,
                                            trajectories.size())};

@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -12,6 +10,7 @@
 #include "runtime/config/load.hpp"
 #include "runtime/config/role_weights.hpp"
 #include "runtime/config/train_groups.hpp"
+#include "runtime/config/tree/yaml_reader.hpp"
 #include "runtime/job/policy.hpp"
 #include "runtime/plugin/open_reward.hpp"
 #include "tools/actor-node/score_command.hpp"
@@ -64,9 +63,7 @@ bool is_config(const std::string& path) {
 
 /// The `rewards` of another config.
 Expected<std::map<std::string, config::RewardConfig>> rewards_in(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return Error{Errc::not_found, path + ": cannot be opened"};
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  COHORT_ASSIGN(const std::string text, config::read_text(path));
   COHORT_ASSIGN(config::RunConfig config,
                 config::load_text(text, path, {}, {.check_files = false}));
   return std::move(config.rewards);
