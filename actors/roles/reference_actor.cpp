@@ -7,7 +7,6 @@
 #include "runtime/base/clock.hpp"
 #include "runtime/base/failpoint.hpp"
 #include "runtime/base/waits.hpp"
-#include "runtime/tensor/checksum.hpp"
 
 namespace cohort::actors {
 
@@ -124,7 +123,6 @@ class ReferenceState {
     COHORT_TRY(options_.exchange->commit(command.version));
     std::span<const std::byte> flat(arrival_.get(), engine_->weight_bytes());
     CardReply reply = reply_to(command);
-    reply.checksum = tensor::checksum64(flat);
     COHORT_TRY(engine_->load_weights(0, flat));
     arrival_.reset();
     return reply;

@@ -56,11 +56,11 @@ caf::result<CardReply> RolloutState::on_arrival_asked(const CardCommand& command
   if (auto passed = failpoint::check("publish.accept"); !passed) return to_caf(passed.error());
   auto arrival = engine_->begin_weights(command.version);
   if (!arrival) return to_caf(arrival.error());
-  arrival_ = arrival->bytes;
   auto promise = self_->make_response_promise<CardReply>();
   arriving_ = {command, promise, now_seconds()};
   options_.exchange->accept(
-      command.version, target_of(std::move(arrival->layout), arrival->element_bytes, arrival_),
+      command.version,
+      target_of(std::move(arrival->layout), arrival->element_bytes, arrival->bytes),
       [address = RolloutActor{self_}](Expected<publish::PublishReport> report) {
         caf::anon_send(address, std::make_shared<Arrival::element_type>(std::move(report)));
       });

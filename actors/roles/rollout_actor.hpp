@@ -194,8 +194,7 @@ class RolloutState {
     caf::typed_response_promise<control::CardReply> promise;
     double started = 0;
   };
-  Arriving arriving_;             // the version under way
-  std::span<std::byte> arrival_;  // where it is written, until it is committed
+  Arriving arriving_;  // the version under way
   FrameSink output_;
   std::map<std::string, std::vector<EnvironmentActor>> idle_environments_;  // by tag
 

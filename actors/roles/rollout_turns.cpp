@@ -12,7 +12,6 @@
 #include "runtime/base/log.hpp"
 #include "runtime/control/request.hpp"
 #include "runtime/tasks/stop_strings.hpp"
-#include "runtime/tensor/checksum.hpp"
 
 namespace cohort::actors {
 
@@ -315,8 +314,6 @@ caf::result<CardReply> RolloutState::on_commit(const CardCommand& command) {
   if (auto arrived = options_.exchange->commit(command.version); !arrived)
     return to_caf(arrived.error());
   CardReply reply = reply_to(command);
-  reply.checksum = tensor::checksum64(arrival_);
-  arrival_ = {};
   auto promise = self_->make_response_promise<CardReply>();
   auto commit = [this, reply, promise, version = command.version, start = now_seconds()]() mutable {
     if (auto served = serve(version); !served) {

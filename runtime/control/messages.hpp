@@ -254,7 +254,7 @@ COHORT_MESSAGE(CardReply, x.id, x.bytes_on_card, x.bytes_moved, control::exact(x
 COHORT_MESSAGE(PhaseRequest, x.step, x.kind, x.version)
 COHORT_MESSAGE(DoneCommand, x.command, x.bytes_on_card, x.bytes_moved,
                control::exact(x.start_seconds), control::exact(x.seconds))
-COHORT_MESSAGE(PhaseReport, x.step, x.kind, control::exact(x.seconds), x.transitions, x.checksum,
+COHORT_MESSAGE(PhaseReport, x.step, x.kind, control::exact(x.seconds), x.transitions,
                x.bytes_per_card, x.alarms)
 }  // namespace cohort::plan
 

@@ -108,7 +108,7 @@ void write_control_messages(const Writer& write) {
   direct("number_of_caf", caf::make_message(1.5));
   direct("phase_report",
          caf::make_message(control::PhaseReport{
-             3, plan::PhaseKind::publish, 0.5, {{command, 1, 2, 3, 4}}, 11, {{0, 1}}, {"leak"}}));
+             3, plan::PhaseKind::publish, 0.5, {{command, 1, 2, 3, 4}}, {{0, 1}}, {"leak"}}));
   direct("collect_report", caf::make_message(control::CollectReport{1, 2, 3, {{"reward", 0.25}}}));
   direct("checkpoint", caf::make_message(control::save_atom::value,
                                          control::CheckpointRequest{1, "step_1", "{}"}));

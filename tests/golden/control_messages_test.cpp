@@ -57,7 +57,7 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system, caf::make_message(phase_atom_v, PhaseRequest{3, plan::PhaseKind::publish, 9}));
   round_trip(system,
              caf::make_message(PhaseReport{
-                 3, plan::PhaseKind::publish, 0.5, {transition}, 11, {{0, 1}, {1, 2}}, {"leak"}}));
+                 3, plan::PhaseKind::publish, 0.5, {transition}, {{0, 1}, {1, 2}}, {"leak"}}));
   round_trip(system,
              caf::make_message(
                  lease_atom_v,

@@ -202,6 +202,25 @@ TEST_P(DecodeKernelsTest, TheLargestOfARowIsFoundWhereverItIs) {
     }
 }
 
+TEST_P(DecodeKernelsTest, WordsOfARowGoToAColumnFromAnyAddress) {
+  for (const auto& [rows, columns] :
+       {std::pair{1, 1}, {3, 40}, {8, 8}, {16, 24}, {32, 192}, {33, 17}, {7, 5}, {64, 31}})
+    for (const int shift : {0, 2}) {  // a bf16 may end in the middle of a word
+      const int from_stride = columns + 3, to_stride = rows + 5;
+      constexpr uint32_t k_untouched = 0x5A5A5A5A;
+      std::vector<uint32_t> from(static_cast<size_t>(rows * from_stride) + 1);
+      for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<uint32_t>(i * 2654435761U);
+      std::vector<uint32_t> to(static_cast<size_t>(columns * to_stride), k_untouched), expected(to);
+      const char* source = reinterpret_cast<const char*>(from.data()) + shift;
+      for (int r = 0; r < rows; ++r)
+        for (int c = 0; c < columns; ++c)
+          std::memcpy(&expected[static_cast<size_t>(c * to_stride + r)],
+                      source + (r * from_stride + c) * 4, 4);
+      kernels_->transpose_words(source, from_stride, rows, columns, to.data(), to_stride);
+      EXPECT_EQ(to, expected) << rows << " x " << columns << " from byte " << shift;
+    }
+}
+
 struct Shape {
   int64_t heads, kv_heads, head_dim;
 };

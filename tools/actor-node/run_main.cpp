@@ -16,6 +16,15 @@
 #include "tools/actor-node/plan_command.hpp"
 #include "tools/actor-node/run_command.hpp"
 
+// jemalloc reads it while it is loaded; the environment's MALLOC_CONF comes after it, and wins. By
+// default each block above 8 MB goes back to the kernel as soon as it is free: an update takes such
+// blocks again and again (logits, activations) and paid a sixth of its time for clearing their
+// pages. So they are kept as all others are (10 s), in huge pages, which cost one fault, not 512.
+extern "C" {
+extern const char* malloc_conf;
+const char* malloc_conf = "oversize_threshold:0,thp:always";
+}
+
 namespace {
 
 void add_cluster_options(CLI::App& run, cohort::ClusterRun& cluster) {

@@ -27,49 +27,6 @@ void move_words(uint32_t* packed, int64_t stride, std::byte* plain, int64_t coun
   }
 }
 
-typedef uint32_t FourWords __attribute__((vector_size(16)));
-
-/// words[i][j] becomes words[j][i].
-void transpose(FourWords (&words)[4]) {
-  const FourWords low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5},
-                  last = {2, 3, 6, 7};
-  const FourWords a = __builtin_shuffle(words[0], words[1], low),
-                  b = __builtin_shuffle(words[0], words[1], high),
-                  c = __builtin_shuffle(words[2], words[3], low),
-                  d = __builtin_shuffle(words[2], words[3], high);
-  words[0] = __builtin_shuffle(a, c, first);
-  words[1] = __builtin_shuffle(a, c, last);
-  words[2] = __builtin_shuffle(b, d, first);
-  words[3] = __builtin_shuffle(b, d, last);
-}
-
-/// Copies `count` words of four columns that are neighbours on the card; in `flat` they lie
-/// `column_bytes` apart. Four times as fast as one column after the other.
-template <bool IsPack>
-void move_four(uint32_t* packed, int64_t stride, std::byte* plain, int64_t column_bytes,
-               int64_t count) {
-  int64_t k = 0;
-  for (; k + 4 <= count; k += 4) {
-    FourWords words[4];
-    for (int64_t i = 0; i < 4; ++i) {
-      if constexpr (IsPack)
-        std::memcpy(&words[i], plain + i * column_bytes + k * k_word_bytes, sizeof words[i]);
-      else
-        std::memcpy(&words[i], packed + (k + i) * stride, sizeof words[i]);
-    }
-    transpose(words);
-    for (int64_t i = 0; i < 4; ++i) {
-      if constexpr (IsPack)
-        std::memcpy(packed + (k + i) * stride, &words[i], sizeof words[i]);
-      else
-        std::memcpy(plain + i * column_bytes + k * k_word_bytes, &words[i], sizeof words[i]);
-    }
-  }
-  for (int64_t i = 0; i < 4 && k < count; ++i)
-    move_words<IsPack>(packed + k * stride + i, stride, plain + i * column_bytes + k * k_word_bytes,
-                       count - k);
-}
-
 /// The last bf16 of an odd depth: the low half of a word.
 template <bool IsPack>
 void move_half(uint32_t& packed, std::byte* plain) {
@@ -193,38 +150,34 @@ std::array<PackedWeights::Side, 2> PackedWeights::sides_of(const Panel& panel) c
   return sides;
 }
 
-/// Moves the columns of one panel, a block of their words at a time: the block's part of the panel
-/// stays in the CPU's first cache while the columns come and go. `plain`: the sides' columns.
+/// Moves the columns of one panel. `plain`: the sides' columns.
 template <bool IsPack>
 void PackedWeights::move_panel(const Panel& panel, const std::array<std::byte*, 2>& plain,
                                std::byte* card) const {
-  constexpr int64_t k_block_words = 32;
+  const auto transpose = cpu::decode_kernels().transpose_words;
   const PackedMatrix& m = *panel.matrix;
-  const int64_t width = m.is_gate_up ? panel_ / 2 : panel_;
   const int64_t whole = m.is_f32 ? m.depth : m.depth / 2;  // words without the odd half
   const std::array<Side, 2> sides = sides_of(panel);
   uint32_t* packed = reinterpret_cast<uint32_t*>(card) + m.offset + panel.index * m.words * panel_;
-  for (int64_t block = 0; block < m.words; block += k_block_words)
-    for (int64_t lane = 0; lane < panel_; ++lane) {
-      const auto side = static_cast<size_t>(lane / width);
-      if (lane % width >= sides[side].columns) continue;
-      std::byte* column = plain[side] + lane % width * m.depth * element_bytes_;
-      if (is_bf16_ && m.is_f32) {  // a bias, one deep
-        move_wide<IsPack>(reinterpret_cast<float*>(packed)[lane], column);
-        continue;
-      }
-      const int64_t count = std::min(k_block_words, whole - block);
-      if (whole == m.words && lane % width + 4 <= sides[side].columns) {
-        move_four<IsPack>(packed + block * panel_ + lane, panel_, column + block * k_word_bytes,
-                          m.depth * element_bytes_, count);
-        lane += 3;
-        continue;
-      }
-      move_words<IsPack>(packed + block * panel_ + lane, panel_, column + block * k_word_bytes,
-                         count);
-      if (block + k_block_words >= m.words && whole < m.words)
-        move_half<IsPack>(packed[whole * panel_ + lane], column + whole * k_word_bytes);
+  for (size_t side = 0; side < 2; ++side, packed += panel_ / 2) {
+    const int64_t columns = sides[side].columns;
+    if (whole == m.words && !(is_bf16_ && m.is_f32)) {
+      if constexpr (IsPack)
+        transpose(plain[side], whole, columns, whole, packed, panel_);
+      else
+        transpose(packed, panel_, whole, columns, plain[side], whole);
+      continue;
     }
+    for (int64_t lane = 0; lane < columns; ++lane) {
+      std::byte* column = plain[side] + lane * m.depth * element_bytes_;
+      if (m.is_f32) {  // a bias, one deep
+        move_wide<IsPack>(reinterpret_cast<float*>(packed)[lane], column);
+      } else {
+        move_words<IsPack>(packed + lane, panel_, column, whole);
+        move_half<IsPack>(packed[whole * panel_ + lane], column + whole * k_word_bytes);
+      }
+    }
+  }
 }
 
 template <bool IsPack>

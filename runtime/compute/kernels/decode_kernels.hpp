@@ -124,6 +124,10 @@ struct DecodeKernels {
   /// where there is no such order. REQUIRES: depth % k_bf16_tile_depth == 0.
   void (*to_tiles)(const float* from, int64_t ld, int64_t first_row, int64_t rows, int64_t depth,
                    uint16_t* to);
+  /// Turns rows of words into columns: word c of row r, at from + r * from_stride + c, goes to
+  /// to + c * to_stride + r. Strides are words of 4 bytes; the addresses may be any.
+  void (*transpose_words)(const void* from, int64_t from_stride, int64_t rows, int64_t columns,
+                          void* to, int64_t to_stride);
   float (*row_max)(const float* x, int64_t count);
   /// Returns the first index of `value`, or `count`.
   int64_t (*index_of)(const float* x, int64_t count, float value);

@@ -190,6 +190,70 @@ float exp_sum(const float* x, int64_t count, float shift, float scale, float* ou
   return sum_lanes(sum);
 }
 
+#if COHORT_DECODE_WIDTH > 4
+constexpr int k_square = 8;
+#else
+constexpr int k_square = 4;
+#endif
+typedef uint32_t SquareRow __attribute__((vector_size(k_square * 4)));
+
+/// words[i][j] becomes words[j][i].
+inline void transpose_square(SquareRow (&w)[k_square]) {
+#if COHORT_DECODE_WIDTH > 4
+  SquareRow pairs[8], fours[8];  // what an instruction can bring together: 2, 4, then 8 rows
+  for (int i = 0; i < 8; i += 2) {
+    pairs[i] = __builtin_shufflevector(w[i], w[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+    pairs[i + 1] = __builtin_shufflevector(w[i], w[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+  }
+  for (int i = 0; i < 8; i += 4)
+    for (int j = 0; j < 2; ++j) {
+      const SquareRow a = pairs[i + j], b = pairs[i + j + 2];
+      fours[i + 2 * j] = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
+      fours[i + 2 * j + 1] = __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+  for (int i = 0; i < 4; ++i) {
+    w[i] = __builtin_shufflevector(fours[i], fours[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    w[i + 4] = __builtin_shufflevector(fours[i], fours[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+#else
+  const SquareRow a = __builtin_shufflevector(w[0], w[1], 0, 4, 1, 5),
+                  b = __builtin_shufflevector(w[0], w[1], 2, 6, 3, 7),
+                  c = __builtin_shufflevector(w[2], w[3], 0, 4, 1, 5),
+                  d = __builtin_shufflevector(w[2], w[3], 2, 6, 3, 7);
+  w[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+  w[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+  w[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+  w[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
+#endif
+}
+
+void transpose_words(const void* from, int64_t from_stride, int64_t rows, int64_t columns, void* to,
+                     int64_t to_stride) {
+  constexpr int64_t k_bytes = 4;
+  constexpr int64_t k_columns = 16;  // a cache line of a row: read once
+  const char* source = static_cast<const char*>(from);
+  char* target = static_cast<char*>(to);
+  const int64_t source_step = from_stride * k_bytes, target_step = to_stride * k_bytes;
+  const int64_t whole_rows = rows / k_square * k_square;
+  const int64_t whole_columns = columns / k_square * k_square;
+  for (int64_t block = 0; block < whole_columns; block += k_columns) {
+    const int64_t end = block + k_columns < whole_columns ? block + k_columns : whole_columns;
+    for (int64_t r = 0; r < whole_rows; r += k_square)
+      for (int64_t c = block; c < end; c += k_square) {
+        SquareRow square[k_square];
+        for (int i = 0; i < k_square; ++i)
+          memcpy(&square[i], source + (r + i) * source_step + c * k_bytes, sizeof square[i]);
+        transpose_square(square);
+        for (int i = 0; i < k_square; ++i)
+          memcpy(target + (c + i) * target_step + r * k_bytes, &square[i], sizeof square[i]);
+      }
+  }
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = r < whole_rows ? whole_columns : 0; c < columns; ++c)
+      memcpy(target + c * target_step + r * k_bytes, source + r * source_step + c * k_bytes,
+             k_bytes);
+}
+
 constexpr DecodeKernels k_kernels{COHORT_DECODE_NAME,
                                   k_panel,
                                   matmul,
@@ -205,6 +269,7 @@ constexpr DecodeKernels k_kernels{COHORT_DECODE_NAME,
 #else
                                   nullptr,
 #endif
+                                  transpose_words,
                                   row_max,
                                   index_of,
                                   exp_sum,

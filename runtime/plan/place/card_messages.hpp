@@ -36,9 +36,7 @@ struct CardReply {
   uint64_t bytes_moved = 0;
   double seconds = 0;
   uint64_t version = 0;
-  /// reshard. Exchange, of a receiver: the sum over the received bytes; commit: xxh3 of its
-  /// weights.
-  uint64_t checksum = 0;
+  uint64_t checksum = 0;         // exchange, of a receiver: the sum over the received bytes
   uint64_t card_bytes = 0;       // given out by the card's allocator after the command, to whomever
   uint64_t card_peak_bytes = 0;  // the most it had given out at once, since the start
   std::string process = {};      // where the card is, e.g. "process 4711"
@@ -68,7 +66,6 @@ struct PhaseReport {
   PhaseKind kind = PhaseKind::init;
   double seconds = 0;
   std::vector<DoneCommand> transitions;
-  uint64_t checksum = 0;  // publish: xxh3 of the weights that the first infer card serves
   std::vector<std::pair<uint32_t, uint64_t>> bytes_per_card;  // after the phase has begun
   std::vector<std::string> alarms = {};  // memory that was not given back (LEAK-1, LEAK-2)
 };

@@ -59,7 +59,7 @@ void PhaseMachine::begin(Asker asker, const PhaseRequest& request) {
     }
   state_ = waits ? State::waiting : State::running;
   phase_started_ = now_;
-  report_ = PhaseReport{request.step, request.kind, 0, {}, 0, {}, {}};
+  report_ = PhaseReport{request.step, request.kind, 0, {}, {}, {}};
   process_bytes_.clear();
   reseats_ = 0;
   if (!waits) next();
@@ -206,8 +206,6 @@ void PhaseMachine::take_commit(const Command& command, const CardReply& reply) {
   if (auto move = transition_of(command)) {
     if (auto held = ledger_.commit(*move, reply.bytes_on_card); !held)
       return fail(command, held.error());
-  } else if (command.verb == Verb::reshard && report_.checksum == 0) {
-    report_.checksum = reply.checksum;
   }
   ledger_.assert_invariants();
   note_memory(command, reply);
@@ -315,7 +313,6 @@ void PhaseMachine::again() {
     return x.command.verb == Verb::reshard || seats_.is_lost(x.command.card) ||
            seats_.is_fresh(x.command.role, x.command.card);
   });
-  report_.checksum = 0;
   for (auto& [role, versions] : versions_) versions.abandon();
   if (auto prepared = prepare(); !prepared)
     return fail({Verb::begin_phase, request_.kind, "placement", {}}, prepared.error());
