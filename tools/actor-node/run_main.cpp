@@ -18,8 +18,8 @@
 
 // jemalloc reads it while it is loaded; the environment's MALLOC_CONF comes after it, and wins. By
 // default each block above 8 MB goes back to the kernel as soon as it is free: an update takes such
-// blocks again and again (logits, activations) and paid a sixth of its time for clearing their
-// pages. So they are kept as all others are (10 s), in huge pages, which cost one fault, not 512.
+// blocks again and again (the gradients of a micro-batch) and paid a sixth of its time for clearing
+// their pages. So they are kept as all others are (10 s), in huge pages: one fault, not 512.
 extern "C" {
 extern const char* malloc_conf;
 const char* malloc_conf = "oversize_threshold:0,thp:always";
